@@ -1,0 +1,7 @@
+"""Where compiled things are kept: keys, a bounded memory store and a store of files on disk."""
+
+from numjit.cache.disk import DiskStore, default_store
+from numjit.cache.keys import digest
+from numjit.cache.memory import Memo
+
+__all__ = ["DiskStore", "Memo", "default_store", "digest"]
