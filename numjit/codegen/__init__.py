@@ -1,0 +1,1 @@
+"""LLVM emission that every target shares: stored elements, conversions, memory accesses."""

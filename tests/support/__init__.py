@@ -1,0 +1,1 @@
+"""What several test suites share: Hypothesis strategies and helpers that ask torch."""
