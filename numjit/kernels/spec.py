@@ -1,0 +1,77 @@
+"""What a shell is compiled for: operand dtypes and the kernel variant, never the functor."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from numjit.dtypes import DType
+from numjit.plan.variant import Variant
+
+__all__ = ["FUNCTOR_SYMBOL", "InputSlot", "OutputSlot", "ShellSpec"]
+
+#: The symbol that every functor defines and every shell calls; each pair is linked on its own.
+FUNCTOR_SYMBOL = "numjit_functor"
+
+
+@dataclasses.dataclass(frozen=True)
+class InputSlot:
+    """One argument of the functor.
+
+    Attributes
+    ----------
+    dtype
+        The dtype that the functor takes it as.
+    stored
+        The dtype in memory, or None for a value passed as a kernel parameter.
+    view
+        ``""``, ``"conj"``, ``"neg"`` or ``"conj neg"``: what is applied to the loaded element.
+    """
+
+    dtype: DType
+    stored: DType | None
+    view: str = ""
+
+    def __str__(self) -> str:
+        source = "value" if self.stored is None else f"{self.stored}{' ' + self.view if self.view else ''}"
+        return f"{source}>{self.dtype}"
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputSlot:
+    """One result: the dtype that the functor gives it in, and the dtype in memory."""
+
+    dtype: DType
+    stored: DType
+
+    def __str__(self) -> str:
+        return f"{self.dtype}>{self.stored}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShellSpec:
+    """Everything a shell depends on, and so its cache key."""
+
+    outputs: tuple[OutputSlot, ...]
+    inputs: tuple[InputSlot, ...]
+    variant: Variant
+
+    @property
+    def memory_inputs(self) -> tuple[InputSlot, ...]:
+        """The inputs that are read from memory, in order."""
+        return tuple(slot for slot in self.inputs if slot.stored is not None)
+
+    @property
+    def value_inputs(self) -> tuple[InputSlot, ...]:
+        """The inputs that are kernel parameters, in order."""
+        return tuple(slot for slot in self.inputs if slot.stored is None)
+
+    @property
+    def stored(self) -> tuple[DType, ...]:
+        """Stored dtype of each memory operand, outputs first."""
+        return (
+            *(slot.stored for slot in self.outputs),
+            *(slot.stored for slot in self.inputs if slot.stored is not None),
+        )
+
+    def __str__(self) -> str:
+        return f"({','.join(map(str, self.inputs))})->({','.join(map(str, self.outputs))}) {self.variant}"

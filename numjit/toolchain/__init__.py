@@ -1,0 +1,1 @@
+"""CUDA's compilers and the linker, reached through ``cuda.bindings`` and Numba-CUDA."""

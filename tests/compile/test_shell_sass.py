@@ -1,0 +1,141 @@
+"""Every shell variant compiles for three architectures without a GPU; its machine code is looked at."""
+
+import functools
+
+import pytest
+
+pytest.importorskip("numba_cuda")
+pytest.importorskip("cuda.bindings.nvrtc")
+
+from numjit import build, dtypes
+from numjit.kernels.spec import FUNCTOR_SYMBOL, InputSlot, OutputSlot, ShellSpec
+from numjit.plan.coalesce import coalesce
+from numjit.plan.variant import choose
+from numjit.toolchain.nvjitlink import link
+from numjit.toolchain.nvrtc import compile_ltoir
+from tests.support.sass import Cubin
+
+ARCHITECTURES = [(8, 0), (9, 0), (10, 0)]
+CTYPE = {
+    "bool": "unsigned char", "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long long", "int8": "signed char", "int16": "short", "int32": "int",
+    "int64": "long long", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+@functools.cache
+def functor_code(inputs, output, cc):
+    """LTO-IR of a seam function that adds its inputs."""
+    kind = CTYPE[output.compute.real.name]
+    parameters, real, imag = [], [], []
+    for k, dtype in enumerate(inputs):
+        native = CTYPE[dtype.compute.real.name]
+        parameters += [f"{native} r{k}"] + ([f"{native} i{k}"] if dtype.is_complex else [])
+        real.append(f"r{k}")
+        imag += [f"i{k}"] if dtype.is_complex else []
+    body = f"o[0] = {' + '.join(real)};" + (f" o[1] = {' + '.join(imag)};" if output.is_complex else "")
+    source = f'extern "C" __device__ int {FUNCTOR_SYMBOL}({kind}* o, {", ".join(parameters)}) {{ {body} return 0; }}'
+    return compile_ltoir(source, cc=cc, name="add")
+
+
+def compiled(shape, rows, operand_dtypes, cc, addresses=None):
+    """Plan a layout (byte strides over `shape`, output first), build its shell around an addition."""
+    layout = coalesce(shape, rows)
+    launch = choose(layout, [d.itemsize for d in operand_dtypes], addresses or [0] * len(rows), 1)
+    output, *inputs = operand_dtypes
+    spec = ShellSpec((OutputSlot(output, output),), tuple(InputSlot(d, d) for d in inputs), launch.variant)
+    code, _ = build.shell_code(spec, cc)
+    return launch.variant, Cubin(
+        link([("shell", code), ("functor", functor_code(tuple(inputs), output, cc))], cc)
+    )
+
+
+def contiguous_rows(shape, operand_dtypes):
+    rows = []
+    for dtype in operand_dtypes:
+        step, strides = dtype.itemsize, []
+        for size in reversed(shape):
+            strides.append(step)
+            step *= size
+        rows.append(tuple(reversed(strides)))
+    return rows
+
+
+@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+def test_contiguous_operands_of_every_dtype_use_128_bit_accesses(dtype, cc):
+    kinds = (dtype, dtype, dtype)
+    variant, cubin = compiled((1 << 20,), contiguous_rows((1 << 20,), kinds), kinds, cc)
+    cubin.assert_lean()
+    assert variant.kind == "contiguous"
+    loads = 2 * variant.unroll * variant.vector * dtype.itemsize // 16
+    found = cubin.count(r"LDG\.E\.128"), cubin.count(r"STG\.E\.128")
+    if dtype.itemsize == 16:  # the tail's single elements are 128-bit accesses as well
+        assert found >= (loads, loads // 2)
+    else:
+        assert found == (loads, loads // 2)
+    assert cubin.registers <= 64
+
+
+MIXED = [
+    ("float32", "float32", "bfloat16"),
+    ("float32", "uint8", "float32"),
+    ("float64", "int32", "float16"),
+    ("complex64", "complex64", "complex64"),
+    ("int64", "bool", "int64"),
+]
+
+
+@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize("names", MIXED, ids="-".join)
+def test_mixed_dtypes_have_no_narrow_access_in_the_main_loop(names, cc):
+    kinds = tuple(map(dtypes.from_name, names))
+    variant, cubin = compiled((1 << 20,), contiguous_rows((1 << 20,), kinds), kinds, cc)
+    cubin.assert_lean()
+    for access, dtype in zip(variant.accesses, kinds, strict=True):
+        assert access.width == min(16, variant.vector * dtype.itemsize)
+    assert cubin.count(r"LDG\.E\.128") > 0
+    assert cubin.count(r"STG\.E\.128") > 0
+
+
+LAYOUTS = {
+    "row": ((512, 1024), [(4096, 4), (4096, 4), (0, 4)], 2),
+    "column": ((512, 1024), [(4096, 4), (4096, 4), (4, 0)], 1),
+    "outer": ((512, 1024), [(4096, 4), (4, 0), (0, 4)], 1),
+    "permuted": (
+        (8, 16, 32, 64),
+        [(131072, 8192, 256, 4), (131072, 256, 4096, 4), (131072, 8192, 256, 4)],
+        2,
+    ),
+    "bias": ((8, 64, 56, 56), [(802816, 12544, 224, 4), (802816, 12544, 224, 4), (0, 4, 0, 0)], 1),
+}
+
+
+@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_strided_layouts_keep_128_bit_accesses_along_the_inner_dimension(name, cc):
+    shape, rows, vectors = LAYOUTS[name]
+    variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, cc)
+    cubin.assert_lean()
+    assert variant.kind == "strided"
+    assert variant.index_bits == 32
+    assert cubin.count(r"STG\.E\.128") >= variant.unroll
+    assert cubin.count(r"LDG\.E\.128") >= vectors * variant.unroll
+    assert cubin.registers <= 64
+
+
+@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "rows"),
+    [
+        ((1000, 1001), [(4004, 4), (4, 4000), (4004, 4)]),  # transposed operand, odd rows
+        ((100, 37), [(148, 4), (256, 4), (0, 4)]),  # slices with an edge
+        ((3, 5), [(20, 4), (1 << 32, 4), (20, 4)]),  # 64-bit offsets
+        ((2, 2, 2, 2, 2, 2), [tuple(4 * 3**k for k in range(5, -1, -1))] * 3),  # rank 6
+    ],
+    ids=["transposed", "edge", "64-bit", "rank6"],
+)
+def test_other_layouts_are_lean(shape, rows, cc):
+    variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, cc)
+    cubin.assert_lean()
+    assert (variant.index_bits == 64) == (max(map(max, rows)) >= 1 << 31)

@@ -1,0 +1,249 @@
+"""The shipped shells, run thread by thread on the CPU with every access checked, against NumPy."""
+
+import math
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from numjit import dtypes
+from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
+from numjit.plan.coalesce import coalesce
+from numjit.plan.variant import choose
+from tests.support.emulator import emulation
+
+
+def add(x, y):
+    return x + y
+
+
+def identity(x):
+    return x
+
+
+def scaled(x, y, alpha):
+    return x + alpha * y
+
+
+def two(x, y):
+    return x - y, x * y
+
+
+def numjit_dtype(array):
+    return dtypes.as_dtype(array.dtype)
+
+
+def span(array):
+    """First and end address that an array's elements touch."""
+    low = array.ctypes.data + sum(
+        min(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True)
+    )
+    high = array.ctypes.data + sum(
+        max(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True)
+    )
+    return low, high + array.itemsize
+
+
+def run(function, outputs, inputs, *, values=(), views=None, force=None):
+    """Run `function` over NumPy arrays through the plan and the emulated shell; returns the variant."""
+    shape = outputs[0].shape
+    arrays = [*outputs, *(np.broadcast_to(x, shape) for x in inputs)]
+    layout = coalesce(shape, [a.strides for a in arrays])
+    offsets = getattr(layout, "offsets", (0,) * len(arrays))
+    addresses = [a.ctypes.data + o for a, o in zip(arrays, offsets, strict=True)]
+    launch = choose(layout, [a.itemsize for a in arrays], addresses, len(outputs))
+    if force:
+        launch = force(launch)
+    slots = [
+        InputSlot(numjit_dtype(a), numjit_dtype(a), (views or {}).get(k, ""))
+        for k, a in enumerate(arrays[len(outputs) :])
+    ]
+    slots += [InputSlot(dtypes.from_name(np.asarray(v).dtype.name), None) for v in values]
+    spec = ShellSpec(
+        tuple(OutputSlot(numjit_dtype(o), numjit_dtype(o)) for o in outputs), tuple(slots), launch.variant
+    )
+    emulation(spec, function).run(launch, addresses, values, [span(a) for a in arrays])
+    return launch.variant
+
+
+def at_offset(count, dtype, offset):
+    """A 1-d array whose data starts `offset` elements after a 256-byte boundary, guarded around."""
+    dtype = np.dtype(dtype)
+    raw = np.full(count * dtype.itemsize + 1024, 0xA5, np.uint8)
+    start = -raw.ctypes.data % 256 + 256 + offset * dtype.itemsize
+    return raw[start : start + count * dtype.itemsize].view(dtype), raw
+
+
+def fill(array, rng):
+    if array.dtype.kind == "c":
+        array[...] = rng.standard_normal(array.shape) + 1j * rng.standard_normal(array.shape)
+    elif array.dtype.kind == "f":
+        array[...] = rng.standard_normal(array.shape)
+    elif array.dtype.kind == "b":
+        array[...] = rng.integers(0, 2, array.shape)
+    else:
+        array[...] = rng.integers(0, 100, array.shape)
+
+
+NATIVE = ["bool", "uint8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("dtype", NATIVE)
+@pytest.mark.parametrize("count", [1, 5, 128, 2049, 4100])
+def test_contiguous_is_right_and_uses_full_width(dtype, count):
+    rng = np.random.default_rng(count)
+    x, _ = at_offset(count, dtype, 0)
+    out, guard = at_offset(count, dtype, 0)
+    fill(x, rng)
+    before = guard.copy()
+    variant = run(identity, [out], [x])
+    assert np.array_equal(out, x)
+    inside = slice(out.ctypes.data - guard.ctypes.data, out.ctypes.data - guard.ctypes.data + out.nbytes)
+    before[inside] = guard[inside]
+    assert np.array_equal(before, guard), "bytes around the output changed"
+    if count >= 128:
+        assert {a.width for a in variant.accesses} == {16}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+@pytest.mark.parametrize("shift", [(0, 1), (1, 0), (3, 2), (7, 0)])
+@pytest.mark.parametrize("count", [7, 16, 1025])
+def test_misaligned_bases(dtype, shift, count):
+    rng = np.random.default_rng(0)
+    x, _ = at_offset(count, dtype, shift[0])
+    out, _ = at_offset(count, dtype, shift[1])
+    fill(x, rng)
+    run(identity, [out], [x])
+    assert np.array_equal(out, x)
+
+
+def test_mixed_dtypes_all_at_full_width():
+    x, _ = at_offset(3000, "float32", 0)
+    y, _ = at_offset(3000, "int16", 0)
+    out, _ = at_offset(3000, "float32", 0)
+    rng = np.random.default_rng(0)
+    fill(x, rng)
+    fill(y, rng)
+    variant = run(add, [out], [x, y])
+    assert np.array_equal(out, (x + y).astype(np.float32))
+    assert {a.width for a in variant.accesses} == {16}
+
+
+def test_two_outputs_and_a_value():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 515)).astype(np.float32)
+    a, b = np.empty_like(x), np.empty_like(x)
+    run(two, [a, b], [x, y])
+    assert np.array_equal(a, x - y)
+    assert np.array_equal(b, x * y)
+    run(scaled, [a], [x, y], values=[np.float32(2.5)])
+    np.testing.assert_allclose(a, x + np.float32(2.5) * y, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("view", "expected"), [("conj", 1), ("neg", 2), ("conj neg", 3)])
+def test_conj_and_neg_are_applied_on_load(view, expected):
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal(300) + 1j * rng.standard_normal(300)).astype(np.complex64)
+    out = np.empty_like(x)
+    run(identity, [out], [x], views={0: view})
+    want = {1: x.conj(), 2: -x, 3: -x.conj()}[expected]
+    assert np.array_equal(out, want)
+
+
+@pytest.mark.parametrize(
+    ("shape", "x_shape", "y_shape"),
+    [
+        ((64, 256), (64, 256), (256,)),
+        ((64, 256), (64, 256), (64, 1)),
+        ((64, 256), (64, 1), (1, 256)),
+        ((3, 37, 65), (3, 1, 65), (37, 1)),
+        ((2, 3, 4, 5, 6), (2, 1, 4, 1, 6), (3, 1, 5, 1)),
+    ],
+)
+def test_broadcasting(shape, x_shape, y_shape):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(s).astype(np.float32) for s in (x_shape, y_shape))
+    out = np.empty(shape, np.float32)
+    run(add, [out], [x, y])
+    assert np.array_equal(out, x + y)
+
+
+def test_row_broadcast_reads_both_at_full_width():
+    x, _ = at_offset(64 * 256, "float32", 0)
+    y, _ = at_offset(256, "float32", 0)
+    out, _ = at_offset(64 * 256, "float32", 0)
+    variant = run(add, [out.reshape(64, 256)], [x.reshape(64, 256), y])
+    assert [str(a) for a in variant.accesses] == ["u16", "u16", "u16"]
+    assert variant.even
+    assert variant.index_bits == 32
+
+
+@st.composite
+def layouts(draw):
+    """An output array and two operands: random rank, order, steps, flips and broadcast dimensions."""
+    rank = draw(st.integers(1, 5))
+    shape = tuple(draw(st.lists(st.integers(1, 9), min_size=rank, max_size=rank)))
+    if draw(st.booleans()):
+        shape = (*shape[:-1], draw(st.sampled_from([16, 24, 33, 64])))
+
+    def array(broadcast):
+        order = draw(st.permutations(range(rank)))
+        steps = [draw(st.sampled_from([1, 1, 1, 2])) for _ in range(rank)]
+        flips = [draw(st.sampled_from([1, 1, 1, -1])) for _ in range(rank)]
+        sizes = [1 if broadcast and draw(st.booleans()) else n for n in shape]
+        dtype = draw(st.sampled_from([np.float32, np.float32, np.int16, np.float64]))
+        lead = draw(st.integers(0, 3))
+        full = [n * s for n, s in zip(sizes, steps, strict=True)]
+        flat = np.arange(lead + math.prod(full), dtype=dtype)
+        stored = flat[lead:].reshape([full[d] for d in order])
+        inverse = np.argsort(order)
+        return stored.transpose(inverse)[
+            tuple(slice(None, None, s * f) for s, f in zip(steps, flips, strict=True))
+        ]
+
+    out = array(broadcast=False)
+    return out, array(broadcast=True), array(broadcast=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(layouts())
+def test_any_layout(operands):
+    out, x, y = operands
+    run(add, [out], [x, y])
+    assert np.array_equal(out, np.broadcast_to(x + y, out.shape).astype(out.dtype))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_64_bit_indices_give_the_same(bits, monkeypatch):
+    from numjit.plan import variant as plan
+
+    if bits == 64:
+        monkeypatch.setattr(plan, "INDEX32_LIMIT", 0)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((5, 7, 16)).astype(np.float32)
+    y = rng.standard_normal((7, 1)).astype(np.float32)
+    out = np.empty((5, 7, 16), np.float32)
+    assert run(add, [out], [x, y]).index_bits == bits
+    assert np.array_equal(out, x + y)
+
+
+def test_offsets_past_2_31_use_64_bit_indices():
+    layout = coalesce((3, 5), [(5, 1), (1 << 31, 1)])
+    assert choose(layout, [1, 1], [0, 0], 1).variant.index_bits == 64
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@given(data=st.data())
+def test_magic_division(bits, data):
+    from numjit.plan.variant import magic_divisor
+
+    top = (1 << (bits - 1)) - 1
+    edges = st.sampled_from([1, 2, 3, top, top - 1, (top + 1) // 2])
+    divisor = data.draw(edges | st.integers(1, top))
+    number = data.draw(edges | st.integers(0, top))
+    magic, shift = magic_divisor(divisor, bits)
+    assert 0 < magic < 1 << bits
+    high = (number * magic) >> bits
+    assert high + number < 1 << bits
+    assert (high + number) >> shift == number // divisor
