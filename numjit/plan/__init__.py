@@ -1,0 +1,1 @@
+"""Pure decisions about memory: coalescing, the choice of kernel, its launch numbers."""
