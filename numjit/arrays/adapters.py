@@ -1,0 +1,135 @@
+"""From any array to its `ArrayView`: finds the adapter of a type once and remembers it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from numjit.arrays import cuda_interface, dlpack, numpy_arrays, torch_arrays
+from numjit.arrays.streams import dlpack_stream
+from numjit.arrays.view import ArrayView
+from numjit.errors import OutputError, UnsupportedArrayError
+
+__all__ = ["view", "writable_view"]
+
+_Reader = Callable[[Any], ArrayView | None]
+
+_readers: dict[type, _Reader] = {}
+#: Types made at run time must not pile up in `_readers`.
+_MOST_READERS = 1024
+
+
+def view(obj: Any) -> ArrayView | None:
+    """View an array of any library, or return None where `obj` is no array.
+
+    torch tensors are read through their own attributes, then come NumPy arrays, then objects with
+    ``__cuda_array_interface__``, then objects with ``__dlpack__`` (JAX arrays by that only: their other
+    interface has no bfloat16 and says nothing about streams).
+
+    Parameters
+    ----------
+    obj
+        Anything.
+
+    Returns
+    -------
+    ArrayView or None
+        None for numbers, NumPy scalars, strings, lists and everything else that is no array.
+
+    Raises
+    ------
+    UnsupportedArrayError
+        An array that numjit cannot read: sparse, quantised, nested, on a foreign device, ...
+    UnsupportedDtypeError
+        An array of a dtype that numjit has no element type for.
+    """
+    reader = _readers.get(type(obj))
+    if reader is None:
+        reader = _find_reader(type(obj))
+    return reader(obj)
+
+
+def writable_view(obj: Any, name: str = "out") -> ArrayView:
+    """View an array that a call will write.
+
+    Parameters
+    ----------
+    obj
+        What the user gave for ``out=``.
+    name
+        How to call it in messages.
+
+    Raises
+    ------
+    UnsupportedArrayError
+        No array, or one that numjit cannot read.
+    OutputError
+        Read-only memory, elements that are not aligned, a conj or neg bit, or a tensor that requires grad
+        while gradients are recorded.
+    """
+    seen = view(obj)
+    if seen is None:
+        raise UnsupportedArrayError(
+            f"{name} is a {type(obj).__name__}, not an array; pass an array or leave it out"
+        )
+    if seen.readonly:
+        raise OutputError(f"{name} is read-only ({seen.library}); pass an array that may be written")
+    if seen.copied:
+        raise OutputError(
+            f"the elements of {name} are not aligned, or its strides are no multiples of "
+            f"{seen.dtype.itemsize} bytes; pass an aligned array"
+        )
+    if seen.conj or seen.neg:
+        bit = "conj" if seen.conj else "neg"
+        raise OutputError(
+            f"{name} has its {bit} bit set: what is stored is not its value; pass a plain tensor and copy"
+        )
+    if seen.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise OutputError(
+            f"{name} requires grad and cannot be written while gradients are recorded; "
+            "call under torch.no_grad() or pass out.detach()"
+        )
+    return seen
+
+
+def _find_reader(cls: type) -> _Reader:
+    reader: _Reader
+    torch_reader = torch_arrays.reader(cls)
+    if torch_reader is not None:
+        reader = torch_reader
+    elif issubclass(cls, np.ndarray):
+        reader = numpy_arrays.read
+    elif issubclass(cls, (np.generic, int, float, complex, str, bytes, list, tuple, dict, type(None))):
+        reader = _no_array
+    elif cuda_interface.library_of(cls) == "jax":
+        reader = _read_by_dlpack
+    else:
+        reader = _read_by_protocol
+    if len(_readers) >= _MOST_READERS:
+        _readers.clear()
+    _readers[cls] = reader
+    return reader
+
+
+def _no_array(obj: Any) -> None:  # noqa: ARG001 - a reader like the others
+    return None
+
+
+def _read_by_protocol(obj: Any) -> ArrayView | None:
+    """View an object that may speak a protocol: asked each time, for some carry it on the instance."""
+    if isinstance(obj, type):
+        return None
+    # CPU arrays of CuPy-like libraries have the property and raise AttributeError.
+    interface = getattr(obj, "__cuda_array_interface__", None)
+    if interface is not None:
+        return cuda_interface.read(obj, interface)
+    return _read_by_dlpack(obj)
+
+
+def _read_by_dlpack(obj: Any) -> ArrayView | None:
+    if not hasattr(obj, "__dlpack__") or not hasattr(obj, "__dlpack_device__"):
+        return None
+    return dlpack.read(obj, dlpack_stream(obj))

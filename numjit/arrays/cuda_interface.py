@@ -1,0 +1,123 @@
+"""Reads arrays that speak ``__cuda_array_interface__`` (versions 2 and 3): CuPy, Numba and others.
+
+Specification: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from numjit.arrays.numpy_arrays import from_numpy_dtype
+from numjit.arrays.view import ArrayView, Device, contiguous_strides, cuda
+from numjit.dtypes import DType
+from numjit.errors import DeviceError, ToolchainError, UnsupportedArrayError, UnsupportedDtypeError
+
+__all__ = ["library_of", "read"]
+
+
+def library_of(cls: type) -> str:
+    """Return the library of an array class by its module: ``"cupy"``, ``"numba"``, ``"jax"`` or ``""``."""
+    top = (getattr(cls, "__module__", None) or "").partition(".")[0]
+    return {"cupy": "cupy", "numba": "numba", "numba_cuda": "numba", "jax": "jax", "jaxlib": "jax"}.get(
+        top, ""
+    )
+
+
+def read(array: Any, interface: dict[str, Any]) -> ArrayView:
+    """View an array through its ``__cuda_array_interface__``.
+
+    Parameters
+    ----------
+    array
+        The object.
+    interface
+        Its ``__cuda_array_interface__``, got once (making it may cost a synchronisation).
+
+    Raises
+    ------
+    UnsupportedArrayError
+        A mask, strides that are no multiples of the element size, misaligned elements, or a pointer that
+        leads to no CUDA memory.
+    UnsupportedDtypeError
+        A ``typestr`` that numjit has no element type for.
+    """
+    if interface.get("mask") is not None:
+        raise UnsupportedArrayError(
+            "arrays with a mask (__cuda_array_interface__) are not supported; fill the masked elements first"
+        )
+    dtype = _dtype(interface["typestr"])
+    shape = tuple(map(int, interface["shape"]))
+    pointer, readonly = interface["data"]
+    pointer = int(pointer or 0) if 0 not in shape else 0
+    strides = _element_strides(interface.get("strides"), shape, dtype)
+    if pointer % dtype.itemsize:
+        raise UnsupportedArrayError(
+            f"the elements of a {dtype} array at {pointer:#x} (__cuda_array_interface__) are not aligned to "
+            f"{dtype.itemsize} bytes; pass a copy"
+        )
+    library = library_of(type(array)) or "interface"
+    return ArrayView(
+        pointer,
+        dtype,
+        shape,
+        strides,
+        _device(array, library, pointer),
+        library,
+        owner=array,
+        original=array,
+        readonly=bool(readonly),
+        stream=_stream(interface),
+    )
+
+
+def _dtype(typestr: str) -> DType:
+    if "V" in typestr:
+        raise UnsupportedDtypeError(
+            f"__cuda_array_interface__ with typestr {typestr!r} does not say what it holds (bfloat16?); "
+            "pass the array through DLPack: torch.from_dlpack(x)"
+        )
+    return from_numpy_dtype(np.dtype(typestr))
+
+
+def _element_strides(
+    byte_strides: tuple[int, ...] | None, shape: tuple[int, ...], dtype: DType
+) -> tuple[int, ...]:
+    if byte_strides is None:
+        return contiguous_strides(shape)
+    moving = math.prod(shape) > 0
+    strides = []
+    for size, stride in zip(shape, byte_strides, strict=True):
+        if stride % dtype.itemsize and size > 1 and moving:
+            raise UnsupportedArrayError(
+                f"byte strides {tuple(byte_strides)} of a {dtype} array (__cuda_array_interface__) are no "
+                f"multiples of its {dtype.itemsize}-byte elements; pass a contiguous copy"
+            )
+        strides.append(int(stride) // dtype.itemsize)
+    return tuple(strides)
+
+
+def _stream(interface: dict[str, Any]) -> int | None:
+    stream = interface.get("stream")
+    if stream == 0:
+        raise UnsupportedArrayError(
+            "__cuda_array_interface__ says stream 0, which its specification forbids as ambiguous; "
+            "the producer must say 1 (legacy default) or 2 (per-thread default)"
+        )
+    return None if stream is None else int(stream)
+
+
+def _device(array: Any, library: str, pointer: int) -> Device:
+    """Find the device: the interface does not say it."""
+    if library == "cupy":
+        return cuda(int(array.device.id))
+    if not pointer:
+        return cuda(0)
+    from numjit.runtime.devices import pointer_device
+
+    try:
+        return cuda(pointer_device(pointer))
+    except (DeviceError, ToolchainError):  # no GPU here: the call says so when it comes to launching
+        return cuda(0)

@@ -1,0 +1,175 @@
+"""Reads arrays that speak ``__dlpack__`` (JAX and others), versions 0 and 1, by ctypes.
+
+Layouts and codes: https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h (1.3).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+from numjit import dtypes
+from numjit.arrays.cuda_interface import library_of
+from numjit.arrays.view import CPU, ArrayView, Device, contiguous_strides, cuda
+from numjit.dtypes import DType
+from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
+
+__all__ = ["read"]
+
+
+class _Tensor(ctypes.Structure):
+    """``DLTensor``."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``; the unversioned ``DLManagedTensor`` begins with its tensor instead."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
+_CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost (pinned)
+_CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
+#: (DLDataTypeCode, bits) -> element type
+_DTYPES: dict[tuple[int, int], DType] = {
+    **{(0, d.bits): d for d in (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)},
+    **{(1, d.bits): d for d in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)},
+    **{(2, d.bits): d for d in (dtypes.float16, dtypes.float32, dtypes.float64)},
+    (4, 16): dtypes.bfloat16,
+    **{(5, d.bits): d for d in (dtypes.complex32, dtypes.complex64, dtypes.complex128)},
+    (6, 8): dtypes.bool_,
+    (10, 8): dtypes.float8_e4m3fn,
+    (12, 8): dtypes.float8_e5m2,
+}
+# Prototypes of our own: setting argtypes on ctypes.pythonapi's functions would change them for everybody.
+_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def read(array: Any, stream: int) -> ArrayView:
+    """View an array through DLPack.
+
+    Parameters
+    ----------
+    array
+        An object with ``__dlpack__`` and ``__dlpack_device__``.
+    stream
+        Raw handle of the stream on which the elements of a CUDA array are wanted (1 legacy default,
+        2 per-thread default, never 0); the producer orders its work before it.
+
+    Returns
+    -------
+    ArrayView
+        Its `owner` is the capsule, which is never renamed: the producer's deleter runs when it dies.
+
+    Raises
+    ------
+    UnsupportedArrayError
+        A device that is neither CPU nor CUDA, a refusal of the producer, an unknown DLPack version,
+        misaligned elements.
+    UnsupportedDtypeError
+        A dtype that numjit has no element type for.
+    """
+    device_type, device_id = array.__dlpack_device__()
+    device = _device(int(device_type), int(device_id))
+    capsule = _export(array, None if device is CPU else stream)
+    tensor, readonly = _open(capsule)
+    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+    strides = (
+        tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else contiguous_strides(shape)
+    )
+    dtype = _dtype(tensor)
+    pointer = (tensor.data or 0) + tensor.byte_offset if math.prod(shape) else 0
+    if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
+        raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
+    library = library_of(type(array)) or "dlpack"
+    return ArrayView(
+        pointer,
+        dtype,
+        shape,
+        strides,
+        device,
+        library,
+        owner=capsule,
+        original=array,
+        # Writing a JAX array would change values that JAX takes for constant, whatever its flag says.
+        readonly=readonly or library == "jax",
+        stream=None if device is CPU else stream,
+    )
+
+
+def _device(device_type: int, device_id: int) -> Device:
+    if device_type in _CPU_DEVICES:
+        return CPU
+    if device_type in _CUDA_DEVICES:
+        return cuda(device_id)
+    raise UnsupportedArrayError(
+        f"an array on DLPack device type {device_type} is not supported; move it to the CPU or to CUDA"
+    )
+
+
+def _export(array: Any, stream: int | None) -> Any:
+    """Call ``__dlpack__``, asking for version 1 where the producer knows how to be asked."""
+    keywords: dict[str, Any] = {} if stream is None else {"stream": stream}
+    try:
+        try:
+            return array.__dlpack__(max_version=(1, 0), **keywords)
+        except TypeError:  # older than DLPack 1.0
+            return array.__dlpack__(**keywords)
+    except Exception as error:  # producers raise BufferError, RuntimeError, ValueError and their own
+        raise UnsupportedArrayError(
+            f"{type(array).__module__}.{type(array).__qualname__}.__dlpack__ refused: {error}; "
+            "pass an array that it can export"
+        ) from error
+
+
+def _open(capsule: Any) -> tuple[Any, bool]:
+    """Return the tensor inside a capsule and whether it is read-only (unknown counts as no)."""
+    if _capsule_is_valid(capsule, b"dltensor_versioned"):
+        managed = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        if managed.major != 1:
+            raise UnsupportedArrayError(
+                f"DLPack version {managed.major}.{managed.minor} is not known to numjit; "
+                "convert the array with its own library first"
+            )
+        return managed.tensor, bool(managed.flags & _READ_ONLY)
+    if _capsule_is_valid(capsule, b"dltensor"):
+        return _Tensor.from_address(_capsule_pointer(capsule, b"dltensor")), False
+    raise UnsupportedArrayError(
+        "__dlpack__ returned no fresh DLPack capsule; pass the array itself, not a used export"
+    )
+
+
+def _dtype(tensor: Any) -> DType:
+    found = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if found is None:
+        raise UnsupportedDtypeError(
+            f"a DLPack array of type code {tensor.code}, {tensor.bits} bits and {tensor.lanes} lanes is not "
+            f"supported; use one of {', '.join(d.name for d in dtypes.ALL)}"
+        )
+    return found

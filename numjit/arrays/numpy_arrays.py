@@ -1,0 +1,112 @@
+"""Reads NumPy arrays, and knows which NumPy dtype stands for which element type."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import numpy as np
+
+from numjit.arrays.view import CPU, ArrayView
+from numjit.dtypes import DType, from_name
+from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
+
+__all__ = ["from_numpy_dtype", "read", "to_numpy_dtype"]
+
+_dtypes: dict[Any, DType] = {}
+_numpy_dtypes: dict[DType, Any] = {}
+_new = tuple.__new__  # a third of the time that the class takes with keywords
+_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def from_numpy_dtype(dtype: Any) -> DType:
+    """Return the element type that a NumPy dtype (ml_dtypes' included) stands for.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        There is none, or the bytes are not in the machine's order.
+    """
+    found = _dtypes.get(dtype)
+    if found is None:
+        if not dtype.isnative:
+            raise UnsupportedDtypeError(
+                f"an array of dtype {dtype} is not in the machine's byte order; "
+                "use x.astype(x.dtype.newbyteorder('='))"
+            )
+        try:
+            found = _dtypes[dtype] = from_name(dtype.name)
+        except UnsupportedDtypeError as error:
+            raise UnsupportedDtypeError(f"an array of {error}") from None
+    return found
+
+
+def to_numpy_dtype(dtype: DType) -> Any:
+    """Return the NumPy dtype for an element type: ml_dtypes' for bfloat16 and float8.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        NumPy has none, or ml_dtypes is not installed.
+    """
+    found = _numpy_dtypes.get(dtype)
+    if found is None:
+        if dtype.name == "complex32":
+            raise UnsupportedDtypeError(
+                "NumPy has no complex32 for the result; convert an operand to complex64"
+            )
+        if dtype.name in _ML_DTYPES:
+            try:
+                ml_dtypes = importlib.import_module("ml_dtypes")
+            except ImportError:
+                raise UnsupportedDtypeError(
+                    f"NumPy has no {dtype}, so no NumPy array can hold the result; pass torch tensors, "
+                    "or install ml_dtypes"
+                ) from None
+            found = np.dtype(getattr(ml_dtypes, dtype.name))
+        else:
+            found = np.dtype(dtype.name)
+        _numpy_dtypes[dtype] = found
+    return found
+
+
+def read(array: Any) -> ArrayView:
+    """View a NumPy array.
+
+    An array whose strides are no multiples of the element size, or whose elements are not aligned, is
+    viewed through an aligned copy (`ArrayView.copied`).
+
+    Raises
+    ------
+    UnsupportedArrayError
+        A masked array.
+    UnsupportedDtypeError
+        A dtype that numjit has no element type for, or foreign byte order.
+    """
+    if type(array) is not np.ndarray and _is_masked(array):
+        raise UnsupportedArrayError("masked arrays are not supported; use x.filled(value)")
+    dtype = from_numpy_dtype(array.dtype)
+    shape, byte_strides, itemsize = array.shape, array.strides, dtype.itemsize
+    strides = tuple([stride // itemsize for stride in byte_strides])
+    if not array.size:
+        return _view(0, dtype, array, strides, array)
+    if not array.flags.aligned or (not array.flags.forc and _has_odd_stride(byte_strides, shape, itemsize)):
+        copy = array.copy()
+        strides = tuple([stride // itemsize for stride in copy.strides])
+        return _view(copy.ctypes.data, dtype, array, strides, copy)
+    return _view(array.ctypes.data, dtype, array, strides, array)
+
+
+def _has_odd_stride(byte_strides: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> bool:
+    return any(stride % itemsize and size > 1 for stride, size in zip(byte_strides, shape, strict=True))
+
+
+def _view(pointer: int, dtype: DType, array: Any, strides: tuple[int, ...], owner: Any) -> ArrayView:
+    fields = (pointer, dtype, array.shape, strides, CPU, "numpy", owner, array, False, False)
+    return _new(ArrayView, (*fields, not array.flags.writeable, False, False, owner is not array, None))
+
+
+def _is_masked(array: Any) -> bool:
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(array, masked.MaskedArray)

@@ -1,0 +1,158 @@
+"""The one description of an array that the rest of numjit works with, whatever library made it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from numjit.dtypes import DType
+from numjit.errors import DeviceError
+
+__all__ = ["CPU", "META", "ArrayView", "Device", "as_device", "contiguous_strides", "cuda"]
+
+
+_devices: dict[tuple[str, int], Device] = {}
+
+
+class Device:
+    """Where an array lies. There is one object a place, so `is` and ``==`` mean the same.
+
+    Attributes
+    ----------
+    kind
+        ``"cpu"``, ``"cuda"`` or ``"meta"``.
+    index
+        Which GPU; 0 for the others.
+    """
+
+    __slots__ = ("index", "kind")
+
+    kind: str
+    index: int
+
+    def __new__(cls, kind: str, index: int = 0) -> Device:
+        """Return the one object for that place."""
+        found = _devices.get((kind, index))
+        if found is None:
+            made = super().__new__(cls)
+            made.kind, made.index = kind, index
+            found = _devices.setdefault((kind, index), made)
+        return found
+
+    def __reduce__(self) -> tuple[type[Device], tuple[str, int]]:
+        return Device, (self.kind, self.index)
+
+    def __repr__(self) -> str:
+        return f"Device({str(self)!r})"
+
+    def __str__(self) -> str:
+        return f"cuda:{self.index}" if self.kind == "cuda" else self.kind
+
+
+CPU = Device("cpu")
+META = Device("meta")
+
+
+def cuda(index: int) -> Device:
+    """Return the device ``cuda:<index>``."""
+    return Device("cuda", index)
+
+
+def as_device(obj: Any) -> Device:
+    """Return the device that a numjit or torch device or a string like ``"cuda:1"`` names.
+
+    ``"cuda"`` alone is the current device.
+
+    Raises
+    ------
+    DeviceError
+        It names no CPU, CUDA or meta device.
+    """
+    if type(obj) is Device:
+        return obj
+    kind, _, index = str(obj).partition(":")
+    if kind in ("cpu", "meta"):
+        return CPU if kind == "cpu" else META
+    if kind != "cuda" or not (index.isdigit() or not index):
+        raise DeviceError(f"{obj!r} is no device of numjit's; use 'cpu', 'cuda', 'cuda:<index>' or 'meta'")
+    if index:
+        return cuda(int(index))
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return cuda(torch.cuda.current_device())
+    from numjit.runtime.devices import current_device
+
+    return cuda(current_device())
+
+
+class ArrayView(NamedTuple):
+    """An array as numjit sees it. The readers make the common ones by position: keep the order of the fields.
+
+    Attributes
+    ----------
+    pointer
+        Address of the element at index 0; 0 where there is no memory (meta, fake) or no element.
+    dtype
+        Type of the stored elements.
+    shape
+        Sizes (a tuple, perhaps a ``torch.Size``; fake tensors may hold symbolic integers).
+    strides
+        In elements, one a dimension; may be 0 or negative.
+    device
+        Where the elements are; of a fake tensor, where they would be.
+    library
+        ``"torch"``, ``"numpy"``, ``"cupy"``, ``"numba"``, ``"jax"``, ``"interface"`` (another
+        ``__cuda_array_interface__``) or ``"dlpack"`` (another ``__dlpack__``).
+    owner
+        Keeps the memory alive (the array, the copy, or the DLPack capsule).
+    original
+        The object that was viewed.
+    conj, neg
+        The values are the conjugate, the negative, of what is stored (torch's lazy bits).
+    readonly
+        The memory must not be written.
+    requires_grad
+        torch's flag.
+    fake
+        A torch fake tensor: shape, dtype and device without elements.
+    copied
+        `pointer` leads to an aligned copy; writing there would not reach the array.
+    stream
+        Raw handle of the stream on which the elements are made; None where no order is needed.
+    """
+
+    pointer: int
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: Device
+    library: str
+    owner: Any
+    original: Any
+    conj: bool = False
+    neg: bool = False
+    readonly: bool = False
+    requires_grad: bool = False
+    fake: bool = False
+    copied: bool = False
+    stream: int | None = None
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether the array stands for real elements (or none at all), not for shape and dtype only."""
+        return not self.fake and self.device.kind != "meta"
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the element strides of a C-contiguous array; sizes of 0 count as 1, as in torch."""
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
