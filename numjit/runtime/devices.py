@@ -1,0 +1,174 @@
+"""What the driver knows about its devices, and about where a pointer leads."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from numjit.errors import DeviceError, ToolchainError, UnsupportedArrayError
+from numjit.runtime.driver import check, driver
+
+__all__ = [
+    "DeviceProperties",
+    "available",
+    "compute_capability",
+    "current_device",
+    "device_count",
+    "device_name",
+    "driver_version",
+    "max_parameter_bytes",
+    "pointer_device",
+    "properties",
+]
+
+#: Parameter space of a kernel: 4 KiB; since CUDA 12.1 and compute capability 7.0 nearly 32 KiB.
+_SMALL_PARAMETERS = 4096
+_LARGE_PARAMETERS = 32764
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+
+
+class DeviceProperties(NamedTuple):
+    """One device.
+
+    Attributes
+    ----------
+    name
+        As nvidia-smi prints it.
+    compute_capability
+        ``(major, minor)``.
+    multiprocessors
+        Number of SMs.
+    threads_per_multiprocessor
+        Resident threads that one SM holds at most.
+    l2_bytes, memory_bytes
+        Size of the L2 cache and of the device memory, in bytes.
+    memory_bandwidth
+        Bytes a second from memory clock and bus width; None where the driver does not say.
+    """
+
+    name: str
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    threads_per_multiprocessor: int
+    l2_bytes: int
+    memory_bytes: int
+    memory_bandwidth: float | None
+
+
+def available() -> bool:
+    """Whether there is a driver with at least one device."""
+    try:
+        return device_count() > 0
+    except (DeviceError, ToolchainError):
+        return False
+
+
+def device_count() -> int:
+    """Return the number of devices that the driver sees.
+
+    Raises
+    ------
+    DeviceError, ToolchainError
+        There is no driver, no GPU, or no ``cuda-bindings``.
+    """
+    return int(check(driver().cuDeviceGetCount(), "count the devices"))
+
+
+def driver_version() -> tuple[int, int]:
+    """Return the newest CUDA version that the installed driver supports, as ``(13, 0)``."""
+    version = int(check(driver().cuDriverGetVersion(), "ask for the driver's version"))
+    return version // 1000, version % 1000 // 10
+
+
+def compute_capability(device_index: int) -> tuple[int, int]:
+    """Return the device's compute capability, as ``(9, 0)``."""
+    return properties(device_index).compute_capability
+
+
+def device_name(device_index: int) -> str:
+    """Return the device's name, as ``NVIDIA H200``."""
+    return properties(device_index).name
+
+
+def max_parameter_bytes(device_index: int) -> int:
+    """Return the bytes of kernel parameters that device and driver take."""
+    large = compute_capability(device_index) >= (7, 0) and driver_version() >= (12, 1)
+    return _LARGE_PARAMETERS if large else _SMALL_PARAMETERS
+
+
+@functools.cache
+def properties(device_index: int) -> DeviceProperties:
+    """Return what the driver knows about a device. Needs no context.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+    """
+    cu = driver()
+    count = device_count()
+    if not 0 <= device_index < count:
+        raise DeviceError(
+            f"there is no device cuda:{device_index}: the driver sees {count}; name one of them"
+        )
+    device = check(cu.cuDeviceGet(device_index), f"open cuda:{device_index}")
+
+    def ask(attribute: str) -> int:
+        key = getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{attribute}")
+        return int(check(cu.cuDeviceGetAttribute(key, device), f"ask cuda:{device_index} for {attribute}"))
+
+    name: Any = check(cu.cuDeviceGetName(256, device), f"ask cuda:{device_index} for its name")
+    clock = ask("MEMORY_CLOCK_RATE") * 1000.0  # reported in kHz
+    bandwidth = 2 * clock * ask("GLOBAL_MEMORY_BUS_WIDTH") / 8  # double data rate
+    return DeviceProperties(
+        name.split(b"\0")[0].decode(),
+        (ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
+        ask("MULTIPROCESSOR_COUNT"),
+        ask("MAX_THREADS_PER_MULTIPROCESSOR"),
+        ask("L2_CACHE_SIZE"),
+        int(check(cu.cuDeviceTotalMem(device), f"ask cuda:{device_index} for its memory")),
+        bandwidth or None,
+    )
+
+
+def current_device() -> int:
+    """Return the index of the calling thread's current device; 0 where no context is current."""
+    cu = driver()
+    if int(check(cu.cuCtxGetCurrent(), "ask for the current context")) == 0:
+        return 0
+    return int(check(cu.cuCtxGetDevice(), "ask for the current device"))
+
+
+def pointer_device(pointer: int) -> int:
+    """Return the index of the device whose memory `pointer` leads to.
+
+    Raises
+    ------
+    UnsupportedArrayError
+        The pointer leads to no memory that CUDA knows.
+    DeviceError, ToolchainError
+        There is no driver, no GPU, or no ``cuda-bindings``.
+    """
+    cu = driver()
+    index = ctypes.c_int()
+    code = cu.CUresult(_pointer_get_attribute()(ctypes.byref(index), _DEVICE_ORDINAL, pointer))
+    if code == cu.CUresult.CUDA_ERROR_INVALID_VALUE:
+        raise UnsupportedArrayError(
+            f"the array's __cuda_array_interface__ names address {pointer:#x}, which is no CUDA memory; "
+            "pass an array that lies on the device"
+        )
+    check((code,), "find the device of a pointer")
+    return index.value
+
+
+@functools.cache
+def _pointer_get_attribute() -> Callable[..., int]:
+    """Return the driver's own function: that of cuda.bindings (13.3) answers device 0 for every pointer."""
+    library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    function: Any = library.cuPointerGetAttribute
+    function.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64)
+    function.restype = ctypes.c_int
+    return cast("Callable[..., int]", function)

@@ -1,0 +1,44 @@
+"""Order between streams: let one wait for what another has been given so far."""
+
+from __future__ import annotations
+
+from numjit.runtime.driver import Current, check, driver
+
+__all__ = ["LEGACY_STREAM", "PER_THREAD_STREAM", "canonical", "wait_for"]
+
+#: Handles with a meaning of their own, in CUDA, ``__cuda_array_interface__`` and DLPack alike.
+LEGACY_STREAM = 1
+PER_THREAD_STREAM = 2
+
+
+def canonical(stream: int) -> int:
+    """Return the handle by which streams can be compared: the null stream is the legacy one."""
+    return stream or LEGACY_STREAM
+
+
+def wait_for(stream: int, producer: int, device_index: int) -> None:
+    """Let `stream` run nothing more until what `producer` holds now is done; the host does not wait.
+
+    Parameters
+    ----------
+    stream, producer
+        Raw handles; 0 and 1 are the legacy default stream, 2 the per-thread one.
+    device_index
+        The device of both.
+
+    Raises
+    ------
+    LaunchError
+        The driver refused, for instance because a CUDA graph is captured.
+    """
+    if canonical(stream) == canonical(producer):
+        return
+    cu = driver()
+    doing = "wait for the stream of the array's producer"
+    with Current(device_index):
+        event = check(cu.cuEventCreate(int(cu.CUevent_flags.CU_EVENT_DISABLE_TIMING)), doing)
+        try:
+            check(cu.cuEventRecord(event, canonical(producer)), doing)
+            check(cu.cuStreamWaitEvent(canonical(stream), event, 0), doing)
+        finally:
+            cu.cuEventDestroy(event)  # allowed at once: the driver frees it when the wait is over
