@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -65,26 +65,39 @@ class Body:
     def strided_offsets(self, extents: Sequence[Any], item: Any) -> tuple[Any, list[Any]]:
         """Locate work item `item` (of the index type): first inner index, byte offset of each operand.
 
-        `extents` is laid out as `numjit.plan.variant` packs it.
+        `extents` is laid out as `numjit.plan.choose` packs it.
         """
+        coordinates = self.split(extents, item)
+        vector = self.spec.variant.vector
+        if vector > 1:
+            coordinates[0] = self.builder.mul(coordinates[0], coordinates[0].type(vector))
+        return coordinates[0], self.offsets_at(extents, coordinates)
+
+    def split(self, extents: Sequence[Any], number: Any) -> list[Any]:
+        """Split a running number into one coordinate a dimension, by the divisors in `extents`."""
         builder, variant = self.builder, self.spec.variant
-        rank = variant.rank
-        rest = item
         coordinates = []
-        for d in range(rank - 1):
-            at = 2 + d * 3
-            quotient = self._divide(rest, *extents[at + 1 : at + 3])
-            coordinates.append(builder.sub(rest, builder.mul(quotient, extents[at])))
-            rest = quotient
-        coordinates.append(rest)
-        if variant.vector > 1:
-            coordinates[0] = builder.mul(coordinates[0], coordinates[0].type(variant.vector))
-        base = 2 + (rank - 1) * 3
-        offsets = []
-        for k, (access, dtype) in enumerate(zip(variant.accesses, self.spec.stored, strict=True)):
-            strides = extents[base + k * rank : base + (k + 1) * rank]
-            offsets.append(self._dot(access, dtype, coordinates, strides))
-        return coordinates[0], offsets
+        for d in range(variant.rank - 1):
+            at = variant.header + d * 3
+            quotient = self._divide(number, *extents[at + 1 : at + 3])
+            coordinates.append(builder.sub(number, builder.mul(quotient, extents[at])))
+            number = quotient
+        return [*coordinates, number]
+
+    def offsets_at(self, extents: Sequence[Any], coordinates: Sequence[Any]) -> list[Any]:
+        """Byte offset (i64) of each memory operand at the given coordinates."""
+        return [
+            self._dot(access, dtype, coordinates, self.strides(extents, k))
+            for k, (access, dtype) in enumerate(
+                zip(self.spec.variant.accesses, self.spec.stored, strict=True)
+            )
+        ]
+
+    def strides(self, extents: Sequence[Any], k: int) -> Sequence[Any]:
+        """Byte strides of operand `k`, in the index type."""
+        variant = self.spec.variant
+        base = variant.header + (variant.rank - 1) * 3 + k * variant.rank
+        return extents[base : base + variant.rank]
 
     def _divide(self, number: Any, magic: Any, shift: Any) -> Any:
         """Divide by the divisor that `numjit.plan.variant.magic_divisor` made `magic` and `shift` of."""
@@ -111,12 +124,10 @@ class Body:
 
     def inner_strides(self, extents: Sequence[Any]) -> list[Any]:
         """Byte stride of each memory operand along the inner dimension, as i64."""
-        variant = self.spec.variant
-        base = 2 + (variant.rank - 1) * 3
         strides = []
-        for k, (access, dtype) in enumerate(zip(variant.accesses, self.spec.stored, strict=True)):
+        for k, (access, dtype) in enumerate(zip(self.spec.variant.accesses, self.spec.stored, strict=True)):
             if access.mode == "strided":
-                stride = extents[base + k * variant.rank]
+                stride = self.strides(extents, k)[0]
                 strides.append(self.builder.sext(stride, I64) if stride.type.width < 64 else stride)
             else:
                 strides.append(I64(dtype.itemsize if access.mode == "unit" else 0))
@@ -124,15 +135,34 @@ class Body:
 
     # ---------------------------------------------------------------------------------------- steps
 
-    def batch(self, offsets: Sequence[Sequence[Any]], count: int, strides: Sequence[Any]) -> None:
-        """Handle `count` neighbours at each list of byte offsets: loads first, then calls, then stores."""
-        loaded = [self._load_all(step, count, strides) for step in offsets]
+    def batch(
+        self,
+        offsets: Sequence[Sequence[Any]],
+        count: int,
+        strides: Sequence[Any],
+        fetched: Sequence[Mapping[int, Sequence[Any]]] | None = None,
+    ) -> None:
+        """Handle `count` neighbours at each list of byte offsets: loads first, then calls, then stores.
+
+        `fetched` gives, per list of offsets, the stored elements of operands that were loaded before
+        (from a tile), decoded, by operand number.
+        """
+        loaded = [
+            self._load_all(step, count, strides, fetched[i] if fetched else {})
+            for i, step in enumerate(offsets)
+        ]
         results = [self._call_all(inputs, count) for inputs in loaded]
         for step, outputs in zip(offsets, results, strict=True):
             for k, (slot, values) in enumerate(zip(self.spec.outputs, outputs, strict=True)):
                 self._store(k, slot.stored, step[k], values, strides[k])
 
-    def _load_all(self, offsets: Sequence[Any], count: int, strides: Sequence[Any]) -> list[list[Any]]:
+    def _load_all(
+        self,
+        offsets: Sequence[Any],
+        count: int,
+        strides: Sequence[Any],
+        fetched: Mapping[int, Sequence[Any]],
+    ) -> list[list[Any]]:
         """Values of every input (by-value ones repeated) for `count` neighbouring elements."""
         columns = []
         memory = len(self.spec.outputs)
@@ -145,26 +175,27 @@ class Body:
                 value = tuple(parts) if width == 2 else parts[0]
                 columns.append([value] * count)
             else:
-                columns.append(self._load(memory, slot, offsets[memory], count, strides[memory]))
+                if memory in fetched:
+                    raw = fetched[memory]
+                else:
+                    raw = self._load(memory, slot.stored, offsets[memory], count, strides[memory])
+                columns.append([self._arrive(slot, value) for value in raw])
                 memory += 1
         return columns
 
-    def _load(self, k: int, slot: InputSlot, offset: Any, count: int, stride: Any) -> list[Any]:
+    def _load(self, k: int, stored: DType, offset: Any, count: int, stride: Any) -> Sequence[Any]:
         builder, access = self.builder, self.spec.variant.accesses[k]
-        stored = slot.stored
-        assert stored is not None
         address = builder.add(self.pointers[k], offset)
         if access.mode == "unit":
-            raw = load_elements(builder, self.machine, stored, address, count, access.width)
-        elif access.mode == "fixed":
-            raw = load_elements(builder, self.machine, stored, address, 1, access.width) * count
-        else:
-            raw = []
-            for i in range(count):
-                raw += load_elements(builder, self.machine, stored, address, 1, access.width)
-                if i + 1 < count:
-                    address = builder.add(address, stride)
-        return [self._arrive(slot, value) for value in raw]
+            return load_elements(builder, self.machine, stored, address, count, access.width)
+        if access.mode == "fixed":
+            return load_elements(builder, self.machine, stored, address, 1, access.width) * count
+        raw: list[Any] = []
+        for i in range(count):
+            raw += load_elements(builder, self.machine, stored, address, 1, access.width)
+            if i + 1 < count:
+                address = builder.add(address, stride)
+        return raw
 
     def _arrive(self, slot: InputSlot, value: Any) -> Any:
         """Apply the operand's conj and neg bits, then convert to the functor's dtype."""

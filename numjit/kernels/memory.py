@@ -11,7 +11,7 @@ from numjit.codegen.machine import Machine
 from numjit.codegen.storage import decode, encode, lane_type, lanes_of
 from numjit.dtypes import DType
 
-__all__ = ["load_elements", "store_elements"]
+__all__ = ["load_elements", "load_lanes", "store_elements"]
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 #: Input bytes are never written by a thread that did not read them, so the read-only path is safe.
@@ -27,12 +27,19 @@ def load_elements(
     Returns the decoded values. NVPTX splits vector loads of 8- and 16-bit types, so on a GPU every
     access is inline PTX on 32-bit words.
     """
+    lanes = load_lanes(builder, machine, dtype, address, count, width)
+    per = lanes_of(dtype)
+    return [decode(builder, machine, dtype, lanes[i : i + per]) for i in range(0, len(lanes), per)]
+
+
+def load_lanes(
+    builder: Any, machine: Machine, dtype: DType, address: Any, count: int, width: int
+) -> list[Any]:
+    """Load as `load_elements` does, without decoding: one integer per stored lane."""
     words: list[Any] = []
     for offset, step in _accesses(dtype.itemsize * count, width):
         words += _load_words(builder, machine, _plus(builder, address, offset), step)
-    lanes = _words_to_lanes(builder, words, lane_type(dtype).width)
-    per = lanes_of(dtype)
-    return [decode(builder, machine, dtype, lanes[i : i + per]) for i in range(0, len(lanes), per)]
+    return _words_to_lanes(builder, words, lane_type(dtype).width)
 
 
 def store_elements(

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
 
-from numjit.errors import ArgumentError
-from numjit.plan.coalesce import Layout
-
-__all__ = ["Access", "Launch", "Variant", "choose", "magic_divisor"]
-
-#: Bytes of one access at most (LDG.E.128).
-MAX_WIDTH = 16
-#: Bytes that one thread moves per operand and step at most; keeps mixed dtypes within the registers.
-MAX_THREAD_BYTES = 64
-#: Threads of a block.
-BLOCK = 128
-#: Vectors a thread handles in one step.
-UNROLL_VECTOR = 2
-UNROLL_ELEMENT = 4
-#: Ranks that have a kernel of their own; in between, dimensions of size 1 fill up.
-RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 25)
-#: Offsets and item numbers below this use 32-bit arithmetic.
-INDEX32_LIMIT = 1 << 31
-#: Bytes of kernel parameters that every device takes.
-PARAMETER_SPACE = 4096
+__all__ = ["Access", "Launch", "Variant", "magic_divisor", "tile_pitch"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Access:
     """How one memory operand is reached along the inner dimension.
 
-    `mode` is ``"unit"`` (neighbours in memory), ``"fixed"`` (one element for the whole row) or
-    ``"strided"``; `width` is the bytes of the widest access that base and outer strides allow.
+    `mode` is ``"unit"`` (neighbours in memory), ``"fixed"`` (one element for the whole row),
+    ``"strided"``, or ``"tiled"`` (neighbours along the other dimension of a tile, exchanged through
+    shared memory); `width` is the bytes of the widest access that base and outer strides allow.
     """
 
     mode: str
@@ -50,7 +30,8 @@ class Variant:
     Attributes
     ----------
     kind
-        ``"contiguous"`` (one dimension, every operand unit) or ``"strided"``.
+        ``"contiguous"`` (one dimension, every operand unit), ``"strided"``, or ``"tiled"`` (blocks of
+        the first two dimensions).
     rank
         Dimensions, one of `RANKS`.
     vector
@@ -65,6 +46,8 @@ class Variant:
         Threads of a block.
     even
         Whether the inner size is a multiple of `vector`.
+    tile
+        Side of a tile; 0 where there are none.
     """
 
     kind: str
@@ -75,12 +58,26 @@ class Variant:
     index_bits: int
     block: int
     even: bool
+    tile: int = 0
+
+    @property
+    def header(self) -> int:
+        """How many extents come before the divisors: count and inner sizes."""
+        return {"contiguous": 1, "strided": 2, "tiled": 3}[self.kind]
+
+    @property
+    def extent_count(self) -> int:
+        """How many integers follow pointers and values."""
+        if self.kind == "contiguous":
+            return 1
+        return self.header + 3 * (self.rank - 1) + len(self.accesses) * self.rank
 
     def __str__(self) -> str:
         shown = ".".join(map(str, self.accesses))
         edge = "" if self.even else "+edge"
         lanes = f"v{self.vector}x{self.unroll}{edge}"
-        return f"{self.kind}{self.rank}d.{lanes}.i{self.index_bits}.b{self.block}.{shown}"
+        tile = f".t{self.tile}" if self.tile else ""
+        return f"{self.kind}{self.rank}d.{lanes}{tile}.i{self.index_bits}.b{self.block}.{shown}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +90,7 @@ class Launch:
 
 
 def magic_divisor(divisor: int, bits: int = 32) -> tuple[int, int]:
-    """Return ``(magic, shift)`` with ``n // divisor == (mulhi(n, magic) + n) >> shift`` for n < 2**(bits - 1).
+    """Return ``(magic, shift)`` with ``n // divisor == (mulhi(n, magic) + n) >> shift``, n < 2**(bits - 1).
 
     Granlund and Montgomery's round-up method, as ATen's ``IntDivider`` has it; `magic` is below
     2**bits. (CUDA's own 64-bit division is a function call of some 70 instructions.)
@@ -102,113 +99,6 @@ def magic_divisor(divisor: int, bits: int = 32) -> tuple[int, int]:
     return ((1 << bits) * ((1 << shift) - divisor)) // divisor + 1, shift
 
 
-def choose(
-    layout: Layout,
-    itemsizes: Sequence[int],
-    addresses: Sequence[int],
-    outputs: int,
-    *,
-    value_bytes: int = 0,
-) -> Launch:
-    """Choose the kernel for a layout.
-
-    Parameters
-    ----------
-    layout
-        Coalesced shape and byte strides, fastest dimension first, outputs first.
-    itemsizes, addresses
-        Bytes of an element and base address of each memory operand, outputs first.
-    outputs
-        How many of the operands are outputs.
-    value_bytes
-        Bytes of kernel parameters that by-value arguments take.
-
-    Raises
-    ------
-    ArgumentError
-        More operands than the kernel's parameter space holds.
-    """
-    size = layout.shape[0]
-    modes = [
-        _mode(strides[0], itemsize, size) for strides, itemsize in zip(layout.strides, itemsizes, strict=True)
-    ]
-    widths = [
-        math.gcd(MAX_WIDTH, address, *(strides[1:] if mode == "unit" else strides))
-        for address, strides, mode in zip(addresses, layout.strides, modes, strict=True)
-    ]
-    contiguous = len(layout.shape) == 1 and all(mode == "unit" for mode in modes)
-    vector = _vector(modes, widths, itemsizes, outputs, size)
-    accesses = tuple(
-        Access(mode, min(width, (vector if mode == "unit" else 1) * itemsize))
-        for mode, width, itemsize in zip(modes, widths, itemsizes, strict=True)
-    )
-    even = size % vector == 0
-    unroll = UNROLL_ELEMENT if vector == 1 else UNROLL_VECTOR
-    if contiguous:
-        grid = -(-size // (BLOCK * vector * unroll))
-        variant = Variant("contiguous", 1, vector, unroll, accesses, 64, BLOCK, even=True)
-        launch = Launch(variant, grid, (size,))
-    else:
-        launch = _strided(layout, itemsizes, accesses, vector, unroll if even else 1, even=even)
-    needed = len(itemsizes) * 8 + value_bytes + len(launch.extents) * launch.variant.index_bits // 8
-    if needed > PARAMETER_SPACE:
-        raise ArgumentError(
-            f"{len(itemsizes)} array operands of {len(layout.shape)} dimensions need {needed} bytes "
-            f"of kernel parameters, above CUDA's {PARAMETER_SPACE}; pass fewer operands, or contiguous ones"
-        )
-    return launch
-
-
-def _mode(stride: int, itemsize: int, size: int) -> str:
-    if stride == itemsize or size == 1:
-        return "unit"
-    return "fixed" if stride == 0 else "strided"
-
-
-def _vector(
-    modes: Sequence[str], widths: Sequence[int], itemsizes: Sequence[int], outputs: int, size: int
-) -> int:
-    """Elements a thread handles at once: as many as full-width stores of every output take."""
-    if any(mode != "unit" for mode in modes[:outputs]):
-        return 1
-    vector = max(1, min(MAX_WIDTH // min(itemsizes), MAX_THREAD_BYTES // max(itemsizes)))
-    for width, itemsize in zip(widths[:outputs], itemsizes[:outputs], strict=True):
-        if width < min(MAX_WIDTH, vector * itemsize):
-            vector = max(1, width // itemsize)
-    return min(vector, 1 << (size.bit_length() - 1))
-
-
-def _signed(number: int, bits: int) -> int:
-    return number - (1 << bits) if number >> (bits - 1) else number
-
-
-def _strided(
-    layout: Layout,
-    itemsizes: Sequence[int],
-    accesses: tuple[Access, ...],
-    vector: int,
-    unroll: int,
-    *,
-    even: bool,
-) -> Launch:
-    rank = next(r for r in RANKS if r >= len(layout.shape))
-    pad = rank - len(layout.shape)
-    shape = layout.shape + (1,) * pad
-    strides = [s + (0,) * pad for s in layout.strides]
-    chunks = -(-shape[0] // vector)
-    items = chunks * math.prod(shape[1:])
-    reach = max(
-        sum((n - 1) * abs(s) for n, s in zip(shape, row, strict=True)) + itemsize
-        for row, itemsize in zip(strides, itemsizes, strict=True)
-    )
-    block = BLOCK
-    grid = -(-items // (block * unroll))
-    index_bits = 32 if max(reach, grid * block * unroll) < INDEX32_LIMIT else 64
-    extents = [items, shape[0]]
-    for extent in (chunks, *shape[1:-1])[: rank - 1]:
-        magic, shift = magic_divisor(extent, index_bits)
-        extents += [extent, _signed(magic, index_bits), shift]
-    for row in strides:
-        extents += row
-    variant = Variant("strided", rank, vector, unroll, accesses, index_bits, block, even)
-    return Launch(variant, grid, tuple(extents))
+def tile_pitch(side: int, itemsize: int) -> int:
+    """Elements from one row of a tile in shared memory to the next: padded to an odd number of words."""
+    return side + max(1, 4 // itemsize)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from numjit import dtypes
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.coalesce import coalesce
-from numjit.plan.variant import choose
+from numjit.plan.choose import choose
 from tests.support.emulator import emulation
 
 
@@ -24,6 +24,10 @@ def identity(x):
 
 def scaled(x, y, alpha):
     return x + alpha * y
+
+
+def add3(x, y, z):
+    return x + y + z
 
 
 def two(x, y):
@@ -179,6 +183,58 @@ def test_row_broadcast_reads_both_at_full_width():
     assert variant.index_bits == 32
 
 
+@pytest.mark.parametrize(
+    ("dtype", "side"), [("uint8", 64), ("int16", 64), ("float32", 64), ("complex64", 64), ("complex128", 32)]
+)
+@pytest.mark.parametrize("shape", [(64, 64), (128, 80), (65, 130), (3, 33, 50), (2, 17, 3, 70)])
+def test_transposed_operands_meet_in_tiles(dtype, side, shape):
+    rng = np.random.default_rng(0)
+    count = math.prod(shape)
+    stored, _ = at_offset(count, dtype, 0)
+    x = stored.reshape([shape[-1], *shape[:-1]])
+    x = (
+        np.moveaxis(x, 0, -1)
+        if len(shape) == 2
+        else x.reshape(*shape[1:-1], shape[-1], shape[0]).transpose(len(shape) - 1, *range(len(shape) - 1))
+    )
+    y, _ = at_offset(count, dtype, 0)
+    out, _ = at_offset(count, dtype, 0)
+    y, out = y.reshape(shape), out.reshape(shape)
+    fill(x, rng)
+    fill(y, rng)
+    variant = run(add, [out], [x, y])
+    assert np.array_equal(out, x + y)
+    if variant.kind == "tiled":
+        assert variant.tile == side
+        assert variant.accesses[1].mode == "tiled"
+    assert variant.kind == "tiled" or min(shape[0], shape[-1]) < 16
+
+
+def test_aligned_tiles_read_and_write_16_bytes():
+    rng = np.random.default_rng(0)
+    x, _ = at_offset(128 * 64, "float32", 0)
+    out, _ = at_offset(128 * 64, "float32", 0)
+    x, out = x.reshape(64, 128).T, out.reshape(128, 64)
+    fill(x, rng)
+    variant = run(identity, [out], [x])
+    assert np.array_equal(out, x)
+    assert [str(access) for access in variant.accesses] == ["u16", "t16"]
+
+
+def test_misaligned_tiles_and_several_staged_operands():
+    rng = np.random.default_rng(0)
+    x, _ = at_offset(70 * 75, "int16", 3)
+    y, _ = at_offset(70 * 75, "float32", 1)
+    z, _ = at_offset(70 * 75, "float32", 0)
+    out, _ = at_offset(70 * 75, "float32", 0)
+    x, y, z, out = x.reshape(75, 70).T, y.reshape(75, 70).T, z.reshape(70, 75), out.reshape(70, 75)
+    for array in (x, y, z):
+        fill(array, rng)
+    variant = run(add3, [out], [x, y, z])
+    np.testing.assert_allclose(out, x + y + z, rtol=1e-6)
+    assert [access.mode for access in variant.accesses] == ["unit", "tiled", "tiled", "unit"]
+
+
 @st.composite
 def layouts(draw):
     """An output array and two operands: random rank, order, steps, flips and broadcast dimensions."""
@@ -186,6 +242,8 @@ def layouts(draw):
     shape = tuple(draw(st.lists(st.integers(1, 9), min_size=rank, max_size=rank)))
     if draw(st.booleans()):
         shape = (*shape[:-1], draw(st.sampled_from([16, 24, 33, 64])))
+        if rank > 1 and draw(st.booleans()):
+            shape = (draw(st.sampled_from([16, 31, 40])), *shape[1:])
 
     def array(broadcast):
         order = draw(st.permutations(range(rank)))
@@ -216,7 +274,7 @@ def test_any_layout(operands):
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_64_bit_indices_give_the_same(bits, monkeypatch):
-    from numjit.plan import variant as plan
+    from numjit.plan import choose as plan
 
     if bits == 64:
         monkeypatch.setattr(plan, "INDEX32_LIMIT", 0)

@@ -11,7 +11,7 @@ from numba.core.extending import intrinsic
 
 from numjit import dtypes
 from numjit.codegen.machine import Machine
-from numjit.kernels.shells import make_shell
+from numjit.kernels.shells import HostPlace, make_shell
 
 I64 = ir.IntType(64)
 
@@ -51,30 +51,34 @@ class Emulation:
     def __init__(self, spec, function):
         self.spec = spec
         self.functor = seam_functor(function, spec)
-        self.ids = (ctypes.c_int64 * 2)()
+        self.ids = (ctypes.c_int64 * 3)()
+        self.shared = ctypes.create_string_buffer(48 << 10)
         self.faults = (ctypes.c_int64 * 2)()
         self.bounds = (ctypes.c_int64 * (2 * len(spec.stored)))()
         self.widths = set()
         machine = Machine("host", on_access=self._check)
-        shell = make_shell(spec, machine, callee=self.functor.address, ids=ctypes.addressof(self.ids))
+        place = HostPlace(ctypes.addressof(self.ids), ctypes.addressof(self.shared), self.functor.address)
+        shell = make_shell(spec, machine, place)
         kernel = numba.njit(shell.function)
         threads = spec.variant.block
+        phases = 2 if spec.variant.tile else 1
         ids = ctypes.addressof(self.ids)
 
         @intrinsic
-        def enter(typing_context, block, thread):
+        def enter(typing_context, block, thread, phase):
             def emit(context, builder, signature, args):
-                for offset, value in zip((0, 8), args, strict=True):
+                for offset, value in zip((0, 8, 16), args, strict=True):
                     builder.store(value, builder.inttoptr(I64(ids + offset), I64.as_pointer()))
                 return context.get_dummy_value()
 
-            return types.void(types.int64, types.int64), emit
+            return types.void(types.int64, types.int64, types.int64), emit
 
         def grid(pointers, values, extents, blocks):
             for block in range(blocks):
-                for thread in range(threads):
-                    enter(block, thread)
-                    kernel(pointers, values, extents)
+                for phase in range(1, phases + 1):
+                    for thread in range(threads):
+                        enter(block, thread, phase)
+                        kernel(pointers, values, extents)
 
         self.grid = numba.njit(types.void(*shell.arguments, types.int64))(grid)
 

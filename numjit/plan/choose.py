@@ -1,0 +1,233 @@
+"""Chooses the kernel for a layout: pure decisions from coalesced strides, element sizes and alignment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from numjit.errors import ArgumentError
+from numjit.plan.coalesce import Layout
+from numjit.plan.variant import Access, Launch, Variant, magic_divisor, tile_pitch
+
+__all__ = ["choose"]
+
+#: Bytes of one access at most (LDG.E.128).
+MAX_WIDTH = 16
+#: Bytes that one thread moves per operand and step at most; keeps mixed dtypes within the registers.
+MAX_THREAD_BYTES = 64
+#: Threads of a block, and steps of a thread where a step is a vector or a single element. On an H100
+#: (torch 2.11, 64M elements) 256 x 1 was best or within 1 % of it for float32, bfloat16, mixed and
+#: broadcast operands; 2 and 4 vectors a thread lost 1-4 %, and 12 % where dtypes are mixed.
+BLOCK = 256
+UNROLL_VECTOR = 1
+UNROLL_ELEMENT = 2
+#: Ranks that have a kernel of their own; in between, dimensions of size 1 fill up.
+RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 25)
+#: Offsets and item numbers below this use 32-bit arithmetic.
+INDEX32_LIMIT = 1 << 31
+#: Threads of a block that exchanges a tile, the least size of both dimensions that pays for one, and
+#: bytes of shared memory that a kernel may declare.
+TILE_BLOCK = 256
+TILE_LEAST = 16
+SHARED_BYTES = 48 << 10
+#: Bytes of kernel parameters that every device takes.
+PARAMETER_SPACE = 4096
+
+
+def choose(
+    layout: Layout,
+    itemsizes: Sequence[int],
+    addresses: Sequence[int],
+    outputs: int,
+    *,
+    value_bytes: int = 0,
+) -> Launch:
+    """Choose the kernel for a layout.
+
+    Parameters
+    ----------
+    layout
+        Coalesced shape and byte strides, fastest dimension first, outputs first.
+    itemsizes, addresses
+        Bytes of an element and base address of each memory operand, outputs first.
+    outputs
+        How many of the operands are outputs.
+    value_bytes
+        Bytes of kernel parameters that by-value arguments take.
+
+    Raises
+    ------
+    ArgumentError
+        More operands than the kernel's parameter space holds.
+    """
+    layout, tiled = _find_tile(layout, itemsizes, outputs)
+    size = layout.shape[0]
+    modes = [
+        "tiled" if k in tiled else _mode(strides[0], itemsize, size)
+        for k, (strides, itemsize) in enumerate(zip(layout.strides, itemsizes, strict=True))
+    ]
+    widths = [
+        math.gcd(MAX_WIDTH, address, *_stepping(mode, strides))
+        for address, strides, mode in zip(addresses, layout.strides, modes, strict=True)
+    ]
+    contiguous = len(layout.shape) == 1 and all(mode == "unit" for mode in modes)
+    vector = _vector(modes, widths, itemsizes, outputs, size)
+    accesses = tuple(
+        Access(mode, min(width, {"unit": vector * itemsize, "tiled": MAX_WIDTH}.get(mode, itemsize)))
+        for mode, width, itemsize in zip(modes, widths, itemsizes, strict=True)
+    )
+    even = size % vector == 0
+    unroll = UNROLL_ELEMENT if vector == 1 else UNROLL_VECTOR
+    if tiled:
+        launch = _tiled(layout, itemsizes, accesses, vector)
+    elif contiguous:
+        grid = -(-size // (BLOCK * vector * unroll))
+        variant = Variant("contiguous", 1, vector, unroll, accesses, 64, BLOCK, even=True)
+        launch = Launch(variant, grid, (size,))
+    else:
+        launch = _strided(layout, itemsizes, accesses, vector, unroll if even else 1, even=even)
+    needed = len(itemsizes) * 8 + value_bytes + len(launch.extents) * launch.variant.index_bits // 8
+    if needed > PARAMETER_SPACE:
+        raise ArgumentError(
+            f"{len(itemsizes)} array operands of {len(layout.shape)} dimensions need {needed} bytes "
+            f"of kernel parameters, above CUDA's {PARAMETER_SPACE}; pass fewer operands, or contiguous ones"
+        )
+    return launch
+
+
+def _stepping(mode: str, strides: Sequence[int]) -> Sequence[int]:
+    """Return the strides that must keep the alignment of an operand's accesses."""
+    if mode == "unit":
+        return strides[1:]
+    return (strides[0], *strides[2:]) if mode == "tiled" else strides
+
+
+def _mode(stride: int, itemsize: int, size: int) -> str:
+    if stride == itemsize or size == 1:
+        return "unit"
+    return "fixed" if stride == 0 else "strided"
+
+
+def _vector(
+    modes: Sequence[str], widths: Sequence[int], itemsizes: Sequence[int], outputs: int, size: int
+) -> int:
+    """Elements a thread handles at once: as many as full-width stores of every output take."""
+    if any(mode != "unit" for mode in modes[:outputs]):
+        return 1
+    vector = max(1, min(MAX_WIDTH // min(itemsizes), MAX_THREAD_BYTES // max(itemsizes)))
+    for width, itemsize in zip(widths[:outputs], itemsizes[:outputs], strict=True):
+        if width < min(MAX_WIDTH, vector * itemsize):
+            vector = max(1, width // itemsize)
+    return min(vector, 1 << (size.bit_length() - 1))
+
+
+def _signed(number: int, bits: int) -> int:
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def _strided(
+    layout: Layout,
+    itemsizes: Sequence[int],
+    accesses: tuple[Access, ...],
+    vector: int,
+    unroll: int,
+    *,
+    even: bool,
+) -> Launch:
+    shape, strides = _padded(layout, 1)
+    chunks = -(-shape[0] // vector)
+    items = chunks * math.prod(shape[1:])
+    grid = -(-items // (BLOCK * unroll))
+    index_bits = _index_bits(shape, strides, itemsizes, grid * BLOCK * unroll)
+    variant = Variant("strided", len(shape), vector, unroll, accesses, index_bits, BLOCK, even)
+    return Launch(variant, grid, _extents((items, shape[0]), (chunks, *shape[1:]), strides, index_bits))
+
+
+def _padded(layout: Layout, least: int) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Return shape and strides with dimensions of size 1 added up to a rank that has a kernel."""
+    rank = next(r for r in RANKS if r >= max(len(layout.shape), least))
+    pad = rank - len(layout.shape)
+    return layout.shape + (1,) * pad, [row + (0,) * pad for row in layout.strides]
+
+
+def _index_bits(
+    shape: Sequence[int], strides: Sequence[Sequence[int]], itemsizes: Sequence[int], items: int
+) -> int:
+    reach = max(
+        sum((n - 1) * abs(s) for n, s in zip(shape, row, strict=True)) + itemsize
+        for row, itemsize in zip(strides, itemsizes, strict=True)
+    )
+    return 32 if max(reach, items) < INDEX32_LIMIT else 64
+
+
+def _extents(
+    header: Sequence[int], steps: Sequence[int], strides: Sequence[Sequence[int]], index_bits: int
+) -> tuple[int, ...]:
+    """Pack header, a divisor for every dimension but the last, and strides operand by operand."""
+    extents = list(header)
+    for step in steps[:-1]:
+        magic, shift = magic_divisor(step, index_bits)
+        extents += [step, _signed(magic, index_bits), shift]
+    for row in strides:
+        extents += row
+    return tuple(extents)
+
+
+# -------------------------------------------------------------------------------------------- tiles
+
+
+def _find_tile(layout: Layout, itemsizes: Sequence[int], outputs: int) -> tuple[Layout, frozenset[int]]:
+    """Find inputs whose neighbours lie along another dimension than the outputs'.
+
+    Returns the layout with that dimension second, and which operands to exchange through shared
+    memory (none where a tile would not pay).
+    """
+    nothing: frozenset[int] = frozenset()
+    rank, shape = len(layout.shape), layout.shape
+    if rank < 2 or shape[0] < TILE_LEAST:
+        return layout, nothing
+    if any(layout.strides[k][0] != itemsizes[k] for k in range(outputs)):
+        return layout, nothing
+    along: dict[int, list[int]] = {}
+    for k in range(outputs, len(itemsizes)):
+        row, itemsize = layout.strides[k], itemsizes[k]
+        if abs(row[0]) <= itemsize:
+            continue
+        for d in range(1, rank):
+            if row[d] == itemsize and shape[d] >= TILE_LEAST:
+                along.setdefault(d, []).append(k)
+    if not along:
+        return layout, nothing
+    second = max(along, key=lambda d: sum(itemsizes[k] for k in along[d]))
+    chosen: list[int] = []
+    for k in along[second]:
+        if _tile_bytes([itemsizes[j] for j in (*chosen, k)]) <= SHARED_BYTES:
+            chosen.append(k)
+    order = (0, second, *(d for d in range(1, rank) if d != second))
+    moved = Layout(
+        tuple(shape[d] for d in order),
+        tuple(tuple(row[d] for d in order) for row in layout.strides),
+        layout.offsets,
+    )
+    return moved, frozenset(chosen)
+
+
+def _tile_side(itemsizes: Sequence[int]) -> int:
+    return 64 if sum(itemsizes) <= 8 else 32
+
+
+def _tile_bytes(itemsizes: Sequence[int]) -> int:
+    side = _tile_side(itemsizes)
+    return sum(side * tile_pitch(side, itemsize) * itemsize for itemsize in itemsizes)
+
+
+def _tiled(layout: Layout, itemsizes: Sequence[int], accesses: tuple[Access, ...], vector: int) -> Launch:
+    side = _tile_side([n for n, access in zip(itemsizes, accesses, strict=True) if access.mode == "tiled"])
+    shape, strides = _padded(layout, 2)
+    tiles = tuple(-(-n // side) for n in shape[:2])
+    grid = math.prod(tiles) * math.prod(shape[2:])
+    index_bits = _index_bits(shape, strides, itemsizes, max(grid, *(side * n for n in tiles)))
+    variant = Variant(
+        "tiled", len(shape), min(vector, side), 1, accesses, index_bits, TILE_BLOCK, even=False, tile=side
+    )
+    return Launch(variant, grid, _extents((grid, *shape[:2]), (*tiles, *shape[2:]), strides, index_bits))
