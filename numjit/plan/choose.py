@@ -31,7 +31,7 @@ TILE_BLOCK = 256
 TILE_LEAST = 16
 SHARED_BYTES = 48 << 10
 #: Bytes of kernel parameters that every device takes.
-PARAMETER_SPACE = 4096
+PARAMETER_BYTES = 4096
 
 
 def choose(
@@ -41,6 +41,7 @@ def choose(
     outputs: int,
     *,
     value_bytes: int = 0,
+    parameter_bytes: int = PARAMETER_BYTES,
 ) -> Launch:
     """Choose the kernel for a layout.
 
@@ -54,6 +55,8 @@ def choose(
         How many of the operands are outputs.
     value_bytes
         Bytes of kernel parameters that by-value arguments take.
+    parameter_bytes
+        Bytes of kernel parameters that the device takes.
 
     Raises
     ------
@@ -87,10 +90,10 @@ def choose(
     else:
         launch = _strided(layout, itemsizes, accesses, vector, unroll if even else 1, even=even)
     needed = len(itemsizes) * 8 + value_bytes + len(launch.extents) * launch.variant.index_bits // 8
-    if needed > PARAMETER_SPACE:
+    if needed > parameter_bytes:
         raise ArgumentError(
             f"{len(itemsizes)} array operands of {len(layout.shape)} dimensions need {needed} bytes "
-            f"of kernel parameters, above CUDA's {PARAMETER_SPACE}; pass fewer operands, or contiguous ones"
+            f"of kernel parameters, above the device's {parameter_bytes}; pass fewer operands, or contiguous ones"
         )
     return launch
 

@@ -139,3 +139,20 @@ def test_other_layouts_are_lean(shape, rows, cc):
     variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, cc)
     cubin.assert_lean()
     assert (variant.index_bits == 64) == (max(map(max, rows)) >= 1 << 31)
+
+
+@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "uint8", "float64", "complex128"])
+def test_tiles_read_and_write_128_bits_on_both_sides(name, cc):
+    dtype = dtypes.from_name(name)
+    size = dtype.itemsize
+    rows = [(1024 * size, size), (size, 1024 * size), (1024 * size, size)]
+    variant, cubin = compiled((1024, 1024), rows, (dtype,) * 3, cc)
+    cubin.assert_lean()
+    assert variant.kind == "tiled"
+    assert [str(access) for access in variant.accesses] == ["u16", "t16", "u16"]
+    passes = variant.tile**2 * size // (16 * variant.block)
+    assert cubin.count(r"LDG\.E\.128") >= 2 * passes
+    assert cubin.count(r"STG\.E\.128") >= passes
+    assert cubin.count(r"BAR\.SYNC") == 1
+    assert cubin.registers <= 64

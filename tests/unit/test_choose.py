@@ -1,0 +1,86 @@
+"""The choice of kernel: a pure function of layout, element sizes and alignment."""
+
+import pytest
+
+from numjit.errors import ArgumentError
+from numjit.plan.choose import choose
+from numjit.plan.coalesce import coalesce
+
+
+def plan(shape, rows, sizes, addresses=None, outputs=1):
+    return choose(coalesce(shape, rows), sizes, addresses or [0] * len(rows), outputs)
+
+
+def modes(launch):
+    return [str(access) for access in launch.variant.accesses]
+
+
+def test_contiguous_reads_16_bytes_whatever_the_shape():
+    launch = plan((4, 5, 8), [(160, 32, 4)] * 3, [4, 4, 4])
+    assert launch.variant.kind == "contiguous"
+    assert modes(launch) == ["u16"] * 3
+    assert launch.extents == (160,)
+
+
+def test_sizes_never_reach_the_variant():
+    variants = {plan((n,), [(4,), (4,)], [4, 4]).variant for n in (64, 1000, 4096, 1 << 33)}
+    assert len(variants) == 1
+    variants = {
+        plan((r, c), [(4 * c, 4), (4 * c, 4), (0, 4)], [4] * 3).variant
+        for r, c in ((8, 64), (9, 128), (77, 4096))
+    }
+    assert len(variants) == 1
+
+
+def test_a_misaligned_input_keeps_the_others_wide():
+    launch = plan((4096,), [(4,), (4,), (4,)], [4] * 3, [0, 4, 0])
+    assert modes(launch) == ["u16", "u4", "u16"]
+
+
+def test_mixed_sizes_fill_every_access():
+    assert modes(plan((4096,), [(4,), (2,), (4,)], [4, 2, 4])) == ["u16", "u16", "u16"]
+    assert modes(plan((4096,), [(8,), (1,)], [8, 1])) == ["u16", "u8"]
+
+
+def test_broadcasts_are_fixed_or_outer():
+    launch = plan((64, 128), [(512, 4), (4, 0), (0, 4)], [4] * 3)
+    assert modes(launch) == ["u16", "f4", "u16"]
+    assert launch.variant.index_bits == 32
+
+
+def test_offsets_decide_the_index_width_not_the_element_count():
+    near = plan((2, 8), [(32, 4), (1 << 30, 4)], [4, 4])
+    far = plan((2, 8), [(32, 4), (1 << 31, 4)], [4, 4])
+    assert (near.variant.index_bits, far.variant.index_bits) == (32, 64)
+
+
+def test_ranks_in_between_are_padded():
+    rank = 7
+    rows = [tuple(4 * 3**k for k in reversed(range(rank)))] * 2
+    launch = plan((2,) * rank, rows, [4, 4])
+    assert launch.variant.rank == 8
+    assert len(launch.extents) == launch.variant.extent_count
+
+
+def test_transposed_inputs_are_tiled_unless_they_are_thin():
+    tiled = plan((64, 64), [(256, 4), (4, 256)], [4, 4])
+    thin = plan((64, 8), [(32, 4), (4, 256)], [4, 4])
+    assert modes(tiled) == ["u16", "t16"]
+    assert tiled.grid == 1
+    assert thin.variant.kind == "strided"
+
+
+def test_shared_memory_bounds_what_is_staged():
+    count = 8
+    rows = [(512 * 16, 16), *[(16, 512 * 16)] * count]
+    launch = plan((512, 512), rows, [16] * (count + 1))
+    staged = sum(access.mode == "tiled" for access in launch.variant.accesses)
+    assert 0 < staged < count
+
+
+def test_more_operands_than_the_parameter_space_holds():
+    rows = [tuple(4 * 3**k for k in reversed(range(16)))] * 60
+    with pytest.raises(ArgumentError, match="kernel parameters"):
+        plan((2,) * 16, rows, [4] * 60)
+    layout = coalesce((2,) * 16, rows)
+    assert choose(layout, [4] * 60, [0] * 60, 1, parameter_bytes=32764).variant.rank == 16
