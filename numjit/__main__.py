@@ -1,0 +1,92 @@
+"""The command line, ``python -m numjit``: parses arguments and hands over to the demo or the report."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments
+        The command line without the program's name; None reads ``sys.argv``.
+
+    Returns
+    -------
+    int
+        The exit status: 0 when all is well, 1 when the command found a fault, 2 for a command line
+        that cannot be understood.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command == "demo":
+        from numjit import demo
+
+        return demo.run(options.output, options.device)
+    if options.command == "info":
+        from numjit import info
+
+        return info.run()
+    parser.print_help(sys.stderr)
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m numjit",
+        description="numjit turns a function of one element into an operation over whole tensors.",
+    )
+    parser.add_argument("--version", action=_Version, help="print numjit's version and leave")
+    commands = parser.add_subparsers(dest="command", title="commands", metavar="{demo,info}")
+
+    demo = commands.add_parser(
+        "demo",
+        help="tone-map a photograph, check the result against torch and time it",
+        description="Tone-map a photograph with a functor written in Python and in CUDA C++, check both "
+        "against torch, save the picture before and after, and print a table of times.",
+    )
+    demo.add_argument(
+        "--output",
+        metavar="DIR",
+        type=pathlib.Path,
+        default=pathlib.Path("demo-output"),
+        help="folder for the picture, made if missing (default: %(default)s)",
+    )
+    demo.add_argument(
+        "--device",
+        choices=["auto", "cpu", "cuda"],
+        default="auto",
+        help="where to run; auto takes the GPU if torch has one (default: %(default)s)",
+    )
+
+    commands.add_parser(
+        "info",
+        help="show versions, GPUs, the toolchain and the cache, and what is missing",
+        description="Show versions, GPUs, the toolchain and the cache. The exit status is 1 if something "
+        "that this machine needs is missing; the last lines then say what to do.",
+    )
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **keywords: object) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=str(keywords.get("help", "")))
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from numjit import info
+
+        print(f"numjit {info.numjit_version()}")
+        parser.exit()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+"""``python -m numjit info``: what this machine has for numjit, and what it lacks with the remedy."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import importlib.metadata
+import importlib.util
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+
+from numjit import config
+from numjit.errors import DeviceError, LaunchError, ToolchainError
+
+__all__ = ["Entry", "Report", "collect", "numjit_version", "render", "run"]
+
+#: What every machine needs, and what only a machine with a GPU does: distribution and import name.
+ALWAYS = (("numpy", "numpy"), ("numba", "numba"), ("llvmlite", "llvmlite"))
+FOR_GPU = (("numba-cuda", "numba_cuda"), ("cuda-bindings", "cuda.bindings"))
+OPTIONAL = (("torch", "torch"),)
+
+_GET_BASE = "pip install numjit"
+_GET_CUDA = "for GPUs: pip install 'numjit[cu13]', or 'numjit[cu12]' for drivers before 580"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One line of the report.
+
+    Attributes
+    ----------
+    name, value
+        What it is about, and what was found.
+    remedy
+        What to do where something is missing, else empty.
+    needed
+        Whether numjit cannot do its work here without it.
+    """
+
+    name: str
+    value: str
+    remedy: str = ""
+    needed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The sections of the report, by title."""
+
+    sections: dict[str, tuple[Entry, ...]]
+
+    @property
+    def faults(self) -> tuple[Entry, ...]:
+        """What is needed on this machine and missing."""
+        return tuple(e for entries in self.sections.values() for e in entries if e.needed and e.remedy)
+
+
+def run() -> int:
+    """Print the report; return 0, or 1 if something needed is missing."""
+    report = collect()
+    print(render(report))
+    return 1 if report.faults else 0
+
+
+def numjit_version() -> str:
+    """Return numjit's version, also where it runs from a source tree that is not installed."""
+    import numjit
+
+    return str(numjit.__version__)
+
+
+def collect() -> Report:
+    """Look at the machine. Neither torch nor Numba is imported; the CUDA driver is asked if there is one."""
+    gpus = _gpus()
+    has_gpu = any(entry.name.startswith("GPU ") for entry in gpus)
+    return Report(
+        {
+            "versions": tuple(_versions(has_gpu)),
+            "GPU": gpus,
+            "CUDA toolchain": tuple(_toolchain(has_gpu)),
+            "C++ on the CPU": (_host_compiler(),),
+            "cache": tuple(_cache()),
+        }
+    )
+
+
+def render(report: Report) -> str:
+    """Lay the report out as text; the remedies of faults come last."""
+    width = max(len(entry.name) for entries in report.sections.values() for entry in entries)
+    lines = []
+    for title, entries in report.sections.items():
+        lines.append(title)
+        for entry in entries:
+            note = f" ({entry.remedy})" if entry.remedy and not entry.needed else ""
+            lines.append(f"  {entry.name.ljust(width)}  {entry.value}{note}")
+    lines.extend(f"MISSING {fault.name}: {fault.value}; {fault.remedy}" for fault in report.faults)
+    return "\n".join(lines)
+
+
+def _versions(has_gpu: bool) -> Iterable[Entry]:
+    yield Entry("numjit", numjit_version())
+    yield Entry("python", f"{platform.python_version()} ({platform.system()} {platform.machine()})")
+    for distribution, module in ALWAYS:
+        yield _package(distribution, module, _GET_BASE, needed=True)
+    for distribution, module in FOR_GPU:
+        yield _package(distribution, module, _GET_CUDA, needed=has_gpu)
+    for distribution, module in OPTIONAL:
+        yield _package(distribution, module, "optional: pip install 'numjit[torch]'", needed=False)
+
+
+def _package(distribution: str, module: str, remedy: str, *, needed: bool) -> Entry:
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a dotted name whose parent is missing
+        found = False
+    if not found:
+        return Entry(distribution, "not installed", remedy, needed)
+    try:
+        return Entry(distribution, importlib.metadata.version(distribution))
+    except importlib.metadata.PackageNotFoundError:
+        return Entry(distribution, "installed, version unknown")
+
+
+def _gpus() -> tuple[Entry, ...]:
+    from numjit.runtime import devices
+
+    try:
+        entries = [Entry("driver", f"CUDA {_dotted(devices.driver_version())}")]
+        for index in range(devices.device_count()):
+            known = devices.properties(index)
+            entries.append(
+                Entry(
+                    f"GPU {index}",
+                    f"{known.name}, capability {_dotted(known.compute_capability)}, "
+                    f"{known.memory_bytes / 1e9:.0f} GB",
+                )
+            )
+    except ToolchainError:
+        # What is missing is listed under "versions"; whether it is needed here hangs on the count.
+        count = _count_without_bindings()
+        entries = [Entry(f"GPU {index}", "there, not usable yet") for index in range(count)]
+        return tuple(entries) or (Entry("devices", "none; numjit runs on the CPU"),)
+    except DeviceError as error:
+        return (Entry("devices", f"none; numjit runs on the CPU [{error}]"),)
+    except LaunchError as error:
+        return (Entry("driver", "does not work", str(error), needed=True),)
+    return tuple(entries)
+
+
+def _count_without_bindings() -> int:
+    """Count the GPUs where ``cuda-bindings``, the way that numjit itself takes, is missing."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    return 0 if failed else count.value
+
+
+def _toolchain(has_gpu: bool) -> Iterable[Entry]:
+    if importlib.util.find_spec("cuda") is None:
+        yield Entry("libraries", "not looked for without cuda-bindings")
+        return
+    releases: dict[str, tuple[int, int]] = {}
+    for name, soname, version in (
+        ("NVRTC", "nvrtc", _nvrtc_version),
+        ("nvJitLink", "nvJitLink", _nvjitlink_version),
+        ("NVVM", "nvvm", None),
+    ):
+        yield _library(name, soname, version, has_gpu, releases)
+    linker = releases.get("nvJitLink")
+    for name, release in releases.items():
+        if linker and release > linker:
+            needed = f"{release[0]}.{release[1]}"
+            yield Entry(
+                "versions",
+                f"nvJitLink {_dotted(linker)} is older than {name} {needed} and refuses what it makes",
+                f"pip install 'nvidia-nvjitlink>={needed}', or reinstall numjit's extra for CUDA",
+                has_gpu,
+            )
+
+
+def _library(
+    name: str,
+    soname: str,
+    version: Callable[[], tuple[int, int]] | None,
+    needed: bool,
+    releases: dict[str, tuple[int, int]],
+) -> Entry:
+    """Load one of CUDA's libraries by the search that cuda.bindings itself does, and note its release.
+
+    Where the library does not tell its release (NVVM), that of the wheel it came in stands for it.
+    """
+    try:
+        from cuda import pathfinder
+
+        path = pathfinder.load_nvidia_dynamic_lib(soname).abs_path
+        release = version() if version else _wheel_release(pathlib.Path(path))
+    except (ImportError, RuntimeError) as error:  # pathfinder's error lists every folder it tried
+        return Entry(name, f"not found ({str(error).splitlines()[0]})", _GET_CUDA, needed)
+    if release:
+        releases[name] = release
+    return Entry(name, f"{_dotted(release) if release else 'release unknown'}  {path}")
+
+
+def _nvrtc_version() -> tuple[int, int]:
+    from cuda.bindings import nvrtc
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    return major, minor
+
+
+def _nvjitlink_version() -> tuple[int, int]:
+    from cuda.bindings import nvjitlink
+
+    major, minor = nvjitlink.version()
+    return major, minor
+
+
+def _wheel_release(library: pathlib.Path) -> tuple[int, int] | None:
+    """Return ``(13, 0)`` for a file that version 13.0.88 of one of NVIDIA's wheels installed, else None."""
+    for distribution in importlib.metadata.distributions():
+        if not distribution.name.startswith("nvidia-"):
+            continue
+        for file in distribution.files or ():
+            if file.name == library.name and pathlib.Path(str(file.locate())).resolve() == library.resolve():
+                major, minor, *_ = distribution.version.split(".")
+                return int(major), int(minor)
+    return None
+
+
+def _host_compiler() -> Entry:
+    from numjit.cpu import cpp_loop
+
+    try:
+        command = cpp_loop.compiler()
+    except ToolchainError as error:
+        return Entry("compiler", "none, which only C++ functors on CPU tensors need", str(error))
+    answer = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return Entry("compiler", f"{(answer.stdout.splitlines() or ['?'])[0]}  {shutil.which(command[0])}")
+
+
+def _cache() -> Iterable[Entry]:
+    folder = config.cache_dir()
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    yield Entry("folder", f"{folder}{'' if folder.is_dir() else ' (made when first used)'}")
+    yield Entry(
+        "size", f"{len(sizes)} files, {sum(sizes) / 1e6:.1f} MB of at most {config.cache_limit() / 1e6:.0f}"
+    )
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
