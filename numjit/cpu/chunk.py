@@ -1,0 +1,28 @@
+"""The compiled loop that the CPU path runs, whichever language its functor was written in."""
+
+from __future__ import annotations
+
+import dataclasses
+
+__all__ = ["HostChunk"]
+
+
+@dataclasses.dataclass(frozen=True)
+class HostChunk:
+    """Native code of a loop over part of a call's elements.
+
+    The code has the C signature ``void (const int64_t *pointers, const int64_t *shape, const int64_t
+    *strides, const void *values, int64_t rank, int64_t start, int64_t stop)``: base addresses with
+    outputs first, sizes with the fastest dimension first, byte strides ``[operand][dimension]``, 16-byte
+    slots of by-value arguments, and the range of linear indices to process.
+
+    Attributes
+    ----------
+    address
+        Where the code starts.
+    keepalive
+        Owner of the code: the address is valid as long as this object lives.
+    """
+
+    address: int
+    keepalive: object

@@ -1,0 +1,259 @@
+"""Compiles C++ functors into CPU loops with the system's C++ compiler, and loads them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import pathlib
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from numjit import config
+from numjit.cache.disk import DiskStore
+from numjit.cache.keys import digest, sources_digest
+from numjit.cpu.chunk import HostChunk
+from numjit.cpu.cpp_source import SYMBOL, host_source, host_user_text, user_column
+from numjit.dtypes import DType
+from numjit.errors import CompilationError, ToolchainError
+from numjit.functor.cpp_diagnostics import describe, line_of, parse_gnu
+from numjit.functor.cpp_source import probe_source, user_text
+from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.signature import Specialisation
+
+__all__ = ["build_chunk", "compiler", "probe_return_type"]
+
+_CANDIDATES = ("c++", "g++", "clang++")
+# No contraction and no fast math: a functor gives what it says. Nothing reads errno or floating-point
+# traps, and without them square roots and conditionals vectorise. Signed overflow wraps, as on the GPU.
+_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fwrapv",
+    "-w",
+)
+_TIMEOUT = 300.0
+
+
+def compiler() -> tuple[str, ...]:
+    """Return the command of the C++ compiler: ``NUMJIT_CXX`` or ``CXX``, else the first one found.
+
+    Raises
+    ------
+    ToolchainError
+        There is none.
+    """
+    asked = config.cxx()
+    if asked:
+        command = shlex.split(asked)
+        if command and shutil.which(command[0]):
+            return tuple(command)
+        raise ToolchainError(
+            f"the C++ compiler {asked!r} (from NUMJIT_CXX or CXX) was not found; correct or unset it"
+        )
+    for name in _CANDIDATES:
+        if shutil.which(name):
+            return (name,)
+    raise ToolchainError(
+        "C++ functors on the CPU need a C++17 compiler, and neither c++, g++ nor clang++ was found; install "
+        "one (apt install g++, conda install gxx, xcode-select --install) or name it in NUMJIT_CXX"
+    )
+
+
+def _native_flag() -> str:
+    return "-mcpu=native" if platform.machine().lower() in {"arm64", "aarch64"} else "-march=native"
+
+
+@functools.cache
+def _compiler_identity(command: tuple[str, ...]) -> str:
+    try:
+        ran = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(
+            f"the C++ compiler {command[0]!r} does not run ({error}); name another in NUMJIT_CXX"
+        ) from error
+    return f"{shutil.which(command[0])} {ran.stdout}"
+
+
+@functools.cache
+def _processor() -> str:
+    """Return what tells processors apart for which ``-march=native`` means different things."""
+    try:
+        lines = (
+            pathlib.Path("/proc/cpuinfo")
+            .read_text(encoding="utf-8", errors="replace")
+            .split("\n\n")[0]
+            .splitlines()
+        )
+    except OSError:
+        lines = []
+    kept = [
+        line
+        for line in lines
+        if line.split(":")[0].strip() in {"model name", "flags", "Features", "CPU part"}
+    ]
+    return f"{platform.machine()} {platform.processor()} {' '.join(kept)}"
+
+
+def build_chunk(
+    functor: CppFunctor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+    *,
+    cache_dir: pathlib.Path | None = None,
+) -> HostChunk:
+    """Return the loop of a functor over operands of given stored dtypes, compiled where it is not cached.
+
+    Parameters
+    ----------
+    functor, specialisation
+        What to run, at which types.
+    storages
+        Per input the dtype it is stored in, None where it comes by value.
+    stored_outputs
+        Per output the dtype it is stored in.
+    views
+        Per input ``""``, ``"conj"``, ``"neg"`` or ``"conj neg"``: applied to the loaded value.
+    cache_dir
+        Folder of compiled loops; None keeps nothing.
+
+    Raises
+    ------
+    CompilationError
+        The text is wrong; the message shows the user's lines.
+    ToolchainError
+        There is no C++ compiler, or what it made cannot be loaded.
+    """
+    command = compiler()
+    if cache_dir is None:
+        return _load(_compile_loop(functor, specialisation, storages, stored_outputs, views, command=command))
+    shown = [f"{stored}/{view}" for stored, view in zip(storages, views, strict=True)]
+    key = digest(
+        "c++ loop",
+        sources_digest(),
+        functor.fingerprint(),
+        specialisation.key,
+        ",".join(shown),
+        ",".join(map(str, stored_outputs)),
+        " ".join((*_FLAGS, _native_flag())),
+        _compiler_identity(command),
+        _processor(),
+    )
+    store = _store(cache_dir)
+    made = store.get(key, ".so")
+    if made is None:
+        made = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
+        store.put(key, ".so", made)
+    return _load(made)
+
+
+@functools.cache
+def _store(folder: pathlib.Path) -> DiskStore:
+    return DiskStore(folder)
+
+
+def _compile_loop(
+    functor: CppFunctor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+    *,
+    command: tuple[str, ...],
+) -> bytes:
+    program = host_source(functor, specialisation, storages, stored_outputs, views)
+    with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
+        target = pathlib.Path(folder) / "loop.so"
+        _run(functor, program, [*command, *_FLAGS, _native_flag()], target)
+        return target.read_bytes()
+
+
+def _run(functor: CppFunctor, program: str, command: Sequence[str], target: pathlib.Path) -> None:
+    """Compile a program from standard input."""
+    full = [*command, "-x", "c++", "-", "-o", str(target)]
+    try:
+        ran = subprocess.run(
+            full,
+            input=program,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(
+            f"functor {functor.name!r}: the C++ compiler {command[0]!r} failed ({error}); "
+            "name another in NUMJIT_CXX"
+        ) from error
+    if ran.returncode == 0:
+        return
+    errors = [
+        error._replace(column=user_column(functor, error.file, error.line, error.column))
+        for error in parse_gnu(ran.stderr)
+    ]
+    original = user_text(functor)
+    raise CompilationError(
+        describe(
+            functor.name, "the CPU", errors, lambda file, line: line_of(original, file, line), ran.stderr
+        )
+    )
+
+
+def _load(made: bytes) -> HostChunk:
+    """Map code and return its loop.
+
+    From a copy that nobody else knows: a cache file that another process truncates would take this one
+    down with SIGBUS, and the cache may forbid execution.
+    """
+    with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
+        path = pathlib.Path(folder) / "loop.so"
+        path.write_bytes(made)
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise ToolchainError(
+                f"a compiled loop cannot be loaded from {folder} ({error}); "
+                "set TMPDIR to a folder that allows it"
+            ) from error
+        address = ctypes.cast(library[SYMBOL], ctypes.c_void_p).value
+    assert address is not None
+    return HostChunk(address, library)
+
+
+def probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
+    """Return the code of the type that a functor declared ``auto`` returns.
+
+    One that fits `numjit.functor.cuda_cpp.set_return_type_prober`.
+
+    Raises
+    ------
+    CompilationError, ToolchainError
+        As `build_chunk`.
+    """
+    program = probe_source(functor, inputs, bound, host=True, text=host_user_text(functor))
+    with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
+        target = pathlib.Path(folder) / "probe.s"
+        _run(functor, program, [*compiler(), "-std=c++17", "-O0", "-w", "-S"], target)
+        found = re.search(
+            r"numjit_code:\s*\.(?:long|word|4byte|int)\s+(\d+)", target.read_text(encoding="utf-8")
+        )
+    if found is None:
+        raise CompilationError(
+            f"functor {functor.name!r}: its return type cannot be deduced; write it out, such as T"
+        )
+    return int(found[1]) - 1000

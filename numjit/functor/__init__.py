@@ -1,0 +1,1 @@
+"""Functors: what the user wrote, read and given types, in either language."""

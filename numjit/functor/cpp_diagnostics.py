@@ -1,0 +1,169 @@
+"""Turns what a C++ compiler says of a generated program into a short message about the user's own lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+__all__ = ["Diagnostic", "describe", "line_of", "parse_edg", "parse_gnu"]
+
+_SHOWN: Final = 3
+_WIDTH: Final = 300
+_OWN: Final = "numjit/"
+
+
+def _foreign(file: str) -> bool:
+    """Whether a file is one of numjit's or of a library, not the user's text."""
+    return "/" in file or file.startswith("<")
+
+
+class Diagnostic(NamedTuple):
+    """One error of a compiler.
+
+    Attributes
+    ----------
+    file
+        As the program's ``#line`` directives call it.
+    line
+        From 1, 0 where the compiler names none.
+    column
+        From 1, 0 where the compiler names none.
+    message
+        The compiler's, on one line.
+    """
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+
+_EDG: Final = re.compile(
+    r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$"
+)
+_EDG_CONTEXT: Final = re.compile(r"at line (?P<line>\d+)(?: of (?P<file>\S+))?\s*$")
+_EDG_ANY: Final = re.compile(r"^[^\s(][^(]*\(\d+\): (?:catastrophic )?(?:error|warning|remark)")
+
+
+def parse_edg(log: str) -> list[Diagnostic]:
+    """Read the errors of NVRTC's log.
+
+    An error inside one of numjit's headers is reported where the user's text asked for it.
+    """
+    lines = log.splitlines()
+    starts = [i for i, line in enumerate(lines) if _EDG_ANY.match(line)]
+    found: list[Diagnostic] = []
+    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+        matched = _EDG.match(lines[start])
+        if matched is None:
+            continue
+        file, line = matched["file"], int(matched["line"])
+        block = lines[start + 1 : stop]
+        column = next((text.index("^") - 1 for text in block[:3] if text.strip() == "^"), 0)
+        if _foreign(file):
+            contexts = [m for text in block if (m := _EDG_CONTEXT.search(text))]
+            asked = next((m for m in contexts if m["file"] and not _foreign(m["file"])), None)
+            if asked is not None:
+                file, line, column = asked["file"], int(asked["line"]), 0
+        found.append(Diagnostic(file.strip('"'), line, max(column, 0), matched["message"]))
+    return found
+
+
+_GNU: Final = re.compile(
+    r"^(?P<file>[^:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$"
+)
+_GNU_CONTEXT: Final = re.compile(
+    r"^(?P<file>[^:]+):(?P<line>\d+):(?:(?P<column>\d+):)?\s+(?:required from|note: in inst)"
+)
+
+
+def parse_gnu(log: str) -> list[Diagnostic]:
+    """Read the errors of GCC's or Clang's log, headers' errors moved as in `parse_edg`."""
+    found: list[Diagnostic] = []
+    context: re.Match[str] | None = None
+    for text in log.splitlines():
+        asked = _GNU_CONTEXT.match(text)
+        if asked is not None and not _foreign(asked["file"]):
+            if found and "note:" in asked[0] and _foreign(found[-1].file):  # Clang tells afterwards.
+                found[-1] = found[-1]._replace(file=asked["file"], line=int(asked["line"]), column=0)
+            elif "note:" not in asked[0]:
+                context = context or asked
+            continue
+        matched = _GNU.match(text)
+        if matched is None:
+            continue
+        place = matched
+        if _foreign(matched["file"]) and context is not None:
+            place = context
+        found.append(
+            Diagnostic(place["file"], int(place["line"]), int(place["column"] or 0), matched["message"])
+        )
+        context = None
+    return found
+
+
+def line_of(program: str, file: str, line: int) -> str:
+    """Return a line of the user's text from a program in which ``#line`` directives mark it, else ``""``."""
+    at_file, at_line = "", 0
+    for text in program.split("\n"):
+        mark = re.match(r'#line (\d+) "(.*)"$', text)
+        if mark:
+            at_line, at_file = int(mark[1]), mark[2]
+            continue
+        if at_file == file and at_line == line:
+            return text.rstrip("\r")
+        at_line += 1
+    return ""
+
+
+def describe(
+    name: str, target: str, errors: Sequence[Diagnostic], text_of: Callable[[str, int], str], log: str
+) -> str:
+    """Return the message of a `CompilationError`: at most a dozen lines, the user's lines with a caret.
+
+    Parameters
+    ----------
+    name
+        The functor's.
+    target
+        What it was compiled for.
+    errors
+        In the compiler's order; those in the user's text are preferred.
+    text_of
+        Returns the user's line for a file and a line number.
+    log
+        The compiler's whole log, for the case that no error could be read from it.
+    """
+    own = [error for error in errors if not error.file.startswith(_OWN)]
+    chosen = list(dict.fromkeys(own or errors))
+    parts = [f"functor {name!r} does not compile for {target}; correct its text:"]
+    for error in chosen[:_SHOWN]:
+        message = _clean(error.message)
+        if error.file.startswith(_OWN):
+            parts.append(f"  where numjit calls it: {message}")
+            continue
+        text = text_of(error.file, error.line)
+        where = f"line {error.line}" + (f", column {error.column}" if error.column else "")
+        where = f"{error.file}, {where}" if error.file != "functor" else where
+        parts.append(f"  {where}: {message}")
+        if text.strip() and len(text) < _WIDTH:
+            parts.append(f"    {text}")
+            if error.column:
+                lead = "".join("\t" if c == "\t" else " " for c in text[: error.column - 1])
+                parts.append(f"    {lead}^")
+    if len(chosen) > _SHOWN:
+        parts.append(f"  and {len(chosen) - _SHOWN} more")
+    if not chosen:
+        parts.extend(f"  {line[:_WIDTH]}" for line in log.strip().splitlines()[:8])
+    return "\n".join(parts)
+
+
+def _clean(message: str) -> str:
+    """Take the names of generated namespaces out of a message."""
+    message = message.replace("numjit_scope::std::", "std::").replace('"numjit_scope::std"', '"std"')
+    for prefix in ("::numjit_scope::numjit_user::", "numjit_scope::numjit_user::"):
+        message = message.replace(prefix, "")
+    for prefix in ("numjit_standard::", "numjit_complex::"):
+        message = message.replace(f"::{prefix}", "std::").replace(prefix, "std::")
+    return message[:_WIDTH]

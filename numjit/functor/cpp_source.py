@@ -1,0 +1,322 @@
+"""Generates the C++ programs around a functor's text: the device seam, and what the host shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from numjit.dtypes import DType
+from numjit.functor.cpp_reader import Unit
+from numjit.functor.cpp_tokens import Directive, Token, read_directive, tokenize
+from numjit.functor.cpp_types import CppType
+from numjit.functor.cuda_cpp import CppFunctor, headers
+from numjit.functor.signature import Specialisation
+
+__all__ = ["call_lines", "cpp_type", "device_source", "probe_source", "seam_parameters", "standard_headers"]
+
+#: What the user's text is called in #line directives; compilers' messages repeat it.
+USER_FILE: Final = "functor"
+PREAMBLE_FILE: Final = "preamble"
+#: What generated text is called: messages that point there show no source.
+SEAM_FILE: Final = "numjit/seam"
+
+_NAMESPACE: Final = "numjit_user"
+_COMPLEX_NAMES: Final = frozenset({"complex", "polar", "conj", "proj", "arg", "norm", "real", "imag"})
+#: Headers whose names every functor has; NVRTC could not open them.
+standard_headers: Final = frozenset({
+    "algorithm", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdlib",
+    "float.h", "initializer_list", "limits", "limits.h", "math.h", "numeric", "stddef.h",
+    "stdint.h", "stdlib.h", "type_traits", "utility",
+})  # fmt: skip
+
+_SCALAR_NAMES: Final = {
+    "bool": "bool",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "::numjit_complex::complex<float>",
+    "complex128": "::numjit_complex::complex<double>",
+}
+
+
+def cpp_type(dtype: DType) -> str:
+    """Return the C++ type in which a functor sees values of a dtype: its compute type."""
+    name = dtype.compute.name
+    return _SCALAR_NAMES.get(name) or f"::numjit_standard::{name}_t"
+
+
+def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool) -> list[str]:
+    """Return the names of numjit's headers that a program needs, in order.
+
+    The complex one costs NVRTC 15 ms, so programs without complex numbers do without.
+    """
+    chosen = ["library.h" if host else "device.h", "core.h"]
+    if uses_complex(functor, dtypes):
+        chosen.append("complex.h")
+    return [*chosen, "host.h"] if host else chosen
+
+
+def uses_complex(functor: CppFunctor, dtypes: Sequence[DType]) -> bool:
+    """Whether the program needs the complex header: a complex dtype, or the text names one of its names."""
+    if any(dtype.is_complex for dtype in dtypes):
+        return True
+    for unit in functor.units:
+        for token in tokenize(unit.source):
+            if token.kind == "name" and token.text in _COMPLEX_NAMES:
+                return True
+            if token.kind == "directive":
+                words = {part.text for part in read_directive(unit.source, token).tokens}
+                if words & _COMPLEX_NAMES:
+                    return True
+    return False
+
+
+def header_text(names: Sequence[str]) -> str:
+    """Return numjit's headers under `#line` directives of their own."""
+    return "".join(f'#line 1 "numjit/{name}"\n{headers()[name].rstrip()}\n' for name in names)
+
+
+def user_text(functor: CppFunctor, edits: Mapping[str, Sequence[tuple[int, int, str]]] | None = None) -> str:
+    """Return the user's text in its namespace, standing on its own lines.
+
+    An ``#include`` closes the namespaces around it, so that a header's names land where they belong;
+    headers of the standard library are dropped, since their names are there. At the end the text's
+    macros are undone, so that none can meet generated text.
+
+    Parameters
+    ----------
+    functor
+        Whose text and preamble.
+    edits
+        By file name (`USER_FILE`, `PREAMBLE_FILE`): (start, stop, replacement) to make in the text; they
+        must not overlap and keep the number of lines.
+    """
+    parts: list[str] = []
+    for unit in functor.units:
+        file = PREAMBLE_FILE if unit is not functor.units[-1] else USER_FILE
+        changes = [*_hoists(unit, file), *(edits or {}).get(file, ())]
+        parts.append(
+            f'{_open(file, 1)}{_replace(unit.source.text, changes)}\n#line 1 "{SEAM_FILE}"\n{_CLOSE}\n'
+        )
+    parts.extend(f"#undef {name}\n" for unit in functor.units for name in unit.preprocessed.defined)
+    return "".join(parts)
+
+
+_CLOSE: Final = "}}"
+
+
+def _open(file: str, line: int) -> str:
+    return (
+        f'#line 1 "{SEAM_FILE}"\nnamespace numjit_scope {{ namespace {_NAMESPACE} {{\n#line {line} "{file}"\n'
+    )
+
+
+def _replace(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
+    for start, stop, new in sorted(changes, reverse=True):
+        text = text[:start] + new + text[stop:]
+    return text
+
+
+def _hoists(unit: Unit, file: str) -> list[tuple[int, int, str]]:
+    """Return the replacement of every ``#include`` that no brace encloses."""
+    changes: list[tuple[int, int, str]] = []
+    depth = 0
+    for token in tokenize(unit.source):
+        if token.kind == "punct":
+            depth += (token.text == "{") - (token.text == "}")
+        if token.kind != "directive":
+            continue
+        directive = read_directive(unit.source, token)
+        header = directive.header
+        if header is None:
+            continue
+        stop = token.offset + len(token.text)
+        if header in standard_headers:
+            changes.append((token.offset, stop, "\n" * token.text.count("\n")))
+        elif depth == 0:
+            line = unit.source.position(token.offset)[0]
+            after = line + 1 + token.text.count("\n")
+            outside = (
+                f'#line 1 "{SEAM_FILE}"\n{_CLOSE}\n#line {line} "{file}"\n{token.text}\n{_open(file, after)}'
+            )
+            # The directive's own line end is kept; the #line before it names the line after.
+            changes.append((token.offset, stop + 1, outside))
+    return changes
+
+
+def include_names(functor: CppFunctor) -> list[str]:
+    """Return the headers that the text includes, numjit's own stand-ins for the standard ones left out."""
+    found: list[str] = []
+    for unit in functor.units:
+        for token in tokenize(unit.source):
+            if token.kind == "directive":
+                header = read_directive(unit.source, token).header
+                if header is not None and header not in standard_headers:
+                    found.append(header)
+    return found
+
+
+def directives(unit: Unit) -> list[tuple[Token, Directive]]:
+    """Return the preprocessor lines of a text, each taken apart."""
+    return [(t, read_directive(unit.source, t)) for t in tokenize(unit.source) if t.kind == "directive"]
+
+
+def _bound_type(kind: CppType, bound: Mapping[str, DType]) -> str:
+    """Return C++ for a declared type, template parameters replaced."""
+    if kind.variable is None:
+        return f"::numjit_scope::{_NAMESPACE}::{kind.spelling}" if kind.dtype is None else kind.spelling
+    inner = cpp_type(bound[kind.variable])
+    return f"::numjit_complex::complex<{inner}>" if kind.is_complex else inner
+
+
+def _callee(functor: CppFunctor, bound: Mapping[str, DType]) -> str:
+    """Return C++ that names the entry at its template arguments, the last of several overloads."""
+    name = f"::numjit_scope::{_NAMESPACE}::{functor.qualified}"
+    if functor.is_template:
+        chosen = [v for v in functor.variables if v not in functor.variable_defaults or _is_used(functor, v)]
+        name += f"<{', '.join(cpp_type(bound[v]) for v in chosen)}>"
+    if functor.overloads < 2 or functor.returns.deduced:
+        return name
+    # Types by the user's own spelling are looked up where the user wrote them.
+    parameters = ", ".join(
+        ("const " if slot.type.is_const and slot.type.reference else "")
+        + _bound_type(slot.type, bound)
+        + ("&" if slot.type.reference else "")
+        for slot in functor.slots
+    )
+    returned = "void" if functor.returns.is_void else _bound_type(functor.returns, bound)
+    return f"static_cast<{returned} (*)({parameters})>(&{name})"
+
+
+def _is_used(functor: CppFunctor, variable: str) -> bool:
+    return any(kind.variable == variable for kind in (*functor.argument_types, *functor.result_types))
+
+
+def call_lines(
+    functor: CppFunctor, specialisation: Specialisation, inputs: Sequence[str], outputs: Sequence[str]
+) -> list[str]:
+    """Return C++ statements that declare every output variable and fill it by one call of the functor.
+
+    Parameters
+    ----------
+    functor, specialisation
+        What to call, at which types.
+    inputs
+        C++ expressions, one per argument, of type ``cpp_type(specialisation.inputs[i])``.
+    outputs
+        Names to declare, of type ``cpp_type(specialisation.outputs[j])``.
+    """
+    bound = functor.bindings(specialisation)
+    lines: list[str] = []
+    received: dict[int, str] = {}
+    arguments: list[str] = []
+    for slot in functor.slots:
+        if slot.is_output:
+            received[slot.index] = f"numjit_received{slot.index}"
+            lines.append(f"{_bound_type(slot.type, bound)} {received[slot.index]}{{}};")
+            arguments.append(received[slot.index])
+        elif slot.type.reference:
+            # A reference to const binds to a variable of the declared type.
+            kept = f"numjit_kept{slot.index}"
+            lines.append(f"const {_bound_type(slot.type, bound)} {kept} = {inputs[slot.index]};")
+            arguments.append(kept)
+        else:
+            arguments.append(inputs[slot.index])
+    call = f"{_callee(functor, bound)}({', '.join(arguments)})"
+    for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
+        if index == 0 and not functor.returns.is_void:
+            lines.append(f"const {cpp_type(dtype)} {name} = {call};")
+    if functor.returns.is_void:
+        lines.append(f"{call};")
+    for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
+        if index in received:
+            lines.append(f"const {cpp_type(dtype)} {name} = {received[index]};")
+    return lines
+
+
+def _seam_type(dtype: DType) -> str:
+    compute = dtype.compute
+    if compute.kind == "b":
+        return "unsigned char"
+    return cpp_type(compute.real)
+
+
+def seam_parameters(specialisation: Specialisation) -> list[str]:
+    """Return the parameters of the seam: output pointers, then inputs by value, complex ones as two reals."""
+    declared = [f"{_seam_type(dtype)}* numjit_o{j}" for j, dtype in enumerate(specialisation.outputs)]
+    for i, dtype in enumerate(specialisation.inputs):
+        names = (f"numjit_i{i}", f"numjit_j{i}") if dtype.is_complex else (f"numjit_i{i}",)
+        declared.extend(f"{_seam_type(dtype)} {name}" for name in names)
+    return declared
+
+
+def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: str) -> str:
+    """Return the CUDA C++ program whose one symbol is the functor's seam.
+
+    Parameters
+    ----------
+    functor, specialisation
+        What to compile, at which types.
+    symbol
+        Name of the ``extern "C" __device__ int`` function; it takes pointers to the outputs, then the
+        inputs by value, each in its compute type (complex as two reals, bool as unsigned char).
+    """
+    types = (*specialisation.inputs, *specialisation.outputs, *functor.bindings(specialisation).values())
+    inputs: list[str] = []
+    for i, dtype in enumerate(specialisation.inputs):
+        if dtype.is_complex:
+            inputs.append(f"{cpp_type(dtype)}(numjit_i{i}, numjit_j{i})")
+        elif dtype.kind == "b":
+            inputs.append(f"(numjit_i{i} != 0)")
+        else:
+            inputs.append(f"numjit_i{i}")
+    outputs = [f"numjit_r{j}" for j in range(len(specialisation.outputs))]
+    lines = call_lines(functor, specialisation, inputs, outputs)
+    for j, dtype in enumerate(specialisation.outputs):
+        if dtype.is_complex:
+            lines.append(f"numjit_o{j}[0] = numjit_r{j}.real();")
+            lines.append(f"numjit_o{j}[1] = numjit_r{j}.imag();")
+        else:
+            lines.append(f"*numjit_o{j} = numjit_r{j};")
+    body = "".join(f"  {line}\n" for line in lines)
+    parameters = ", ".join(seam_parameters(specialisation))
+    return (
+        f"{header_text(library_headers(functor, types, host=False))}{user_text(functor)}"
+        f'extern "C" __device__ int {symbol}({parameters}) {{\n{body}  return 0;\n}}\n'
+    )
+
+
+def probe_source(
+    functor: CppFunctor,
+    inputs: Sequence[DType],
+    bound: Mapping[str, DType],
+    *,
+    host: bool = False,
+    text: str | None = None,
+) -> str:
+    """Return a program whose constant ``numjit_code`` tells which type the functor returns.
+
+    Parameters
+    ----------
+    functor
+        One whose return type only a compiler can deduce.
+    inputs
+        The dtype of each argument.
+    bound
+        The dtype of each template parameter.
+    host
+        Whether for the host's compiler, else for NVRTC.
+    text
+        The functor's text as that compiler reads it; `user_text` by default.
+    """
+    chosen = library_headers(functor, (*inputs, *bound.values()), host=host)
+    arguments = []
+    for slot in functor.slots:
+        kind = _bound_type(slot.type, bound) if slot.is_output else cpp_type(inputs[slot.index])
+        arguments.append(f"::numjit_standard::declval<{kind}{'&' if slot.is_output else ''}>()")
+    asked = f"decltype({_callee(functor, bound)}({', '.join(arguments)}))"
+    code = f"::numjit_standard::numjit_code<::numjit_standard::remove_cv_t<{asked}>>::value"
+    device = "" if host else "__device__ "
+    return (
+        f"{header_text(chosen)}{user_text(functor) if text is None else text}"
+        f'extern "C" {{ extern {device}int numjit_code; {device}int numjit_code = 1000 + {code}; }}\n'
+    )

@@ -1,0 +1,128 @@
+// What every functor sees without including anything: integers of fixed width, std:: math, limits and traits,
+// constants. Follows device.h (NVRTC) or library.h (the host).
+//
+//   numjit_standard   what `std` means inside a functor (see numjit/functor/cpp_source.py)
+//   numjit_scope      the namespace around the user's own, which holds unqualified names
+NUMJIT_UNARY(acos)
+NUMJIT_UNARY(acosh)
+NUMJIT_UNARY(asin)
+NUMJIT_UNARY(asinh)
+NUMJIT_UNARY(atan)
+NUMJIT_UNARY(atanh)
+NUMJIT_UNARY(cbrt)
+NUMJIT_UNARY(ceil)
+NUMJIT_UNARY(cos)
+NUMJIT_UNARY(cosh)
+NUMJIT_UNARY(erf)
+NUMJIT_UNARY(erfc)
+NUMJIT_UNARY(exp)
+NUMJIT_UNARY(exp2)
+NUMJIT_UNARY(expm1)
+NUMJIT_UNARY(fabs)
+NUMJIT_UNARY(floor)
+NUMJIT_UNARY(lgamma)
+NUMJIT_UNARY(log)
+NUMJIT_UNARY(log10)
+NUMJIT_UNARY(log1p)
+NUMJIT_UNARY(log2)
+NUMJIT_UNARY(logb)
+NUMJIT_UNARY(nearbyint)
+NUMJIT_UNARY(rint)
+NUMJIT_UNARY(round)
+NUMJIT_UNARY(sin)
+NUMJIT_UNARY(sinh)
+NUMJIT_UNARY(sqrt)
+NUMJIT_UNARY(tan)
+NUMJIT_UNARY(tanh)
+NUMJIT_UNARY(tgamma)
+NUMJIT_UNARY(trunc)
+NUMJIT_BINARY(atan2)
+NUMJIT_BINARY(copysign)
+NUMJIT_BINARY(fdim)
+NUMJIT_BINARY(fmax)
+NUMJIT_BINARY(fmin)
+NUMJIT_BINARY(fmod)
+NUMJIT_BINARY(hypot)
+NUMJIT_BINARY(nextafter)
+NUMJIT_BINARY(pow)
+NUMJIT_BINARY(remainder)
+NUMJIT_TEST(isfinite)
+NUMJIT_TEST(isinf)
+NUMJIT_TEST(isnan)
+NUMJIT_TEST(signbit)
+
+#ifdef __CUDACC_RTC__
+using ::abs;
+using ::fma;
+using ::frexp;
+using ::ilogb;
+using ::ldexp;
+using ::llrint;
+using ::llround;
+using ::lrint;
+using ::lround;
+using ::modf;
+using ::remquo;
+using ::scalbln;
+using ::scalbn;
+template <class A, class B, class C>
+enable_if_t<is_arithmetic_v<A> && is_arithmetic_v<B> && is_arithmetic_v<C> && !(is_same_v<A, float> && is_same_v<B, float> && is_same_v<C, float>), double>
+fma(A x, B y, C z) {
+  return ::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(z));
+}
+#else
+using ::std::abs;
+#endif
+// Standard C++ leaves abs of an unsigned type of int's width or more ambiguous.
+template <class U>
+constexpr enable_if_t<is_unsigned_v<U> && (sizeof(U) >= sizeof(int)), U> abs(U x) {
+  return x;
+}
+
+// What the return type of a functor is, for `auto`: the kind in the hundreds, the bytes below.
+template <class T>
+struct numjit_code {
+  static constexpr int value = !is_arithmetic_v<T>      ? 0
+                               : is_same_v<T, bool>     ? 100 + sizeof(T)
+                               : is_floating_point_v<T> ? 400 + sizeof(T)
+                               : is_signed_v<T>         ? 200 + sizeof(T)
+                                                        : 300 + sizeof(T);
+};
+
+}  // namespace numjit_standard
+#undef NUMJIT_UNARY
+#undef NUMJIT_BINARY
+#undef NUMJIT_TEST
+
+namespace numjit_scope {
+namespace std {
+using namespace ::numjit_standard;
+}
+#define NUMJIT_EACH(DO)                                                                                            \
+  DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atanh) DO(cbrt) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc)     \
+  DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(floor) DO(lgamma) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb)           \
+  DO(nearbyint) DO(rint) DO(round) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) DO(tgamma) DO(trunc) DO(atan2)       \
+  DO(copysign) DO(fdim) DO(fmax) DO(fmin) DO(fmod) DO(hypot) DO(nextafter) DO(pow) DO(remainder) DO(isfinite)      \
+  DO(isinf) DO(isnan) DO(signbit) DO(abs) DO(fma) DO(frexp) DO(ilogb) DO(ldexp) DO(llrint) DO(llround) DO(lrint)   \
+  DO(lround) DO(modf) DO(remquo) DO(scalbln) DO(scalbn) DO(int8_t) DO(uint8_t) DO(int16_t) DO(uint16_t)            \
+  DO(int32_t) DO(uint32_t) DO(int64_t) DO(uint64_t) DO(intptr_t) DO(uintptr_t) DO(ptrdiff_t)
+#define NUMJIT_USING(name) using ::numjit_standard::name;
+NUMJIT_EACH(NUMJIT_USING)
+#undef NUMJIT_EACH
+#undef NUMJIT_USING
+
+#ifdef __CUDACC_RTC__
+using ::max;
+using ::min;
+#define NUMJIT_MIXED(f)                                                                                          \
+  template <class A, class B>                                                                                    \
+  std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && !std::is_same_v<A, B>, decltype(A() + B())> \
+  f(A a, B b) {                                                                                                  \
+    using C = decltype(A() + B());                                                                               \
+    return ::f(static_cast<C>(a), static_cast<C>(b));                                                            \
+  }
+NUMJIT_MIXED(max)
+NUMJIT_MIXED(min)
+#undef NUMJIT_MIXED
+#endif
+}  // namespace numjit_scope

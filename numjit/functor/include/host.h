@@ -1,0 +1,272 @@
+// The host's stand-ins: CUDA's built-in functions for functors that run on the CPU, and division that
+// answers 0 where the processor would stop the process.
+#define __device__
+#define __host__
+#define __global__
+#define __constant__ static
+// `inline` may stand beside it.
+#define __forceinline__ __attribute__((always_inline))
+// Empty, since the standard library's headers write __attribute__((__noinline__)).
+#define __noinline__
+#ifndef __restrict__
+#define __restrict__ __restrict
+#endif
+
+namespace numjit_host {
+namespace std = ::numjit_standard;
+
+template <class A, class B>
+constexpr bool whole = std::is_integral_v<A>&& std::is_integral_v<B>;
+
+// `a / b` in the user's text is compiled as `a * numjit_over * b`, which has the same precedence.
+struct Over {};
+struct Modulo {};
+template <class A>
+struct Dividend {
+  A value;
+};
+template <class A>
+struct ModuloDividend {
+  A value;
+};
+template <class A>
+constexpr Dividend<const A&> operator*(const A& a, Over) {
+  return {a};
+}
+template <class A>
+constexpr ModuloDividend<const A&> operator*(const A& a, Modulo) {
+  return {a};
+}
+template <class A, class B>
+constexpr decltype(auto) divide(const A& a, const B& b) {
+  if constexpr (whole<A, B>) {
+    using C = decltype(a / b);
+    const C divisor = static_cast<C>(b);
+    if (divisor == C(0)) return C(0);
+    if constexpr (std::is_signed_v<C>)
+      if (divisor == C(-1)) return static_cast<C>(std::make_unsigned_t<C>(0) - static_cast<std::make_unsigned_t<C>>(a));
+    return static_cast<C>(static_cast<C>(a) / divisor);
+  } else {
+    return a / b;
+  }
+}
+template <class A, class B>
+constexpr decltype(auto) modulo(const A& a, const B& b) {
+  if constexpr (whole<A, B>) {
+    using C = decltype(a % b);
+    const C divisor = static_cast<C>(b);
+    if (divisor == C(0)) return C(0);
+    if constexpr (std::is_signed_v<C>)
+      if (divisor == C(-1)) return C(0);
+    return static_cast<C>(static_cast<C>(a) % divisor);
+  } else {
+    return a % b;
+  }
+}
+template <class A, class B>
+constexpr decltype(auto) operator*(Dividend<const A&> a, const B& b) {
+  return divide(a.value, b);
+}
+template <class A, class B>
+constexpr decltype(auto) operator*(ModuloDividend<const A&> a, const B& b) {
+  return modulo(a.value, b);
+}
+// `a /= b` is compiled as `a /= numjit_divisor = b`: the assignment takes all that stands to its right.
+template <class B>
+struct Divisor {
+  const B& value;
+};
+struct DivisorMaker {
+  template <class B>
+  constexpr Divisor<B> operator=(const B& b) const {
+    return {b};
+  }
+};
+template <class A, class B>
+constexpr A& operator/=(A& a, Divisor<B> b) {
+  if constexpr (whole<A, B>)
+    return a = static_cast<A>(divide(a, b.value));
+  else
+    return a /= b.value;
+}
+template <class A, class B>
+constexpr A& operator%=(A& a, Divisor<B> b) {
+  if constexpr (whole<A, B>)
+    return a = static_cast<A>(modulo(a, b.value));
+  else
+    return a %= b.value;
+}
+}  // namespace numjit_host
+static constexpr ::numjit_host::Over numjit_over{};
+static constexpr ::numjit_host::Modulo numjit_modulo{};
+static constexpr ::numjit_host::DivisorMaker numjit_divisor{};
+
+namespace numjit_scope {
+template <class A, class B>
+constexpr std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>, decltype(A() + B())> max(A a, B b) {
+  using C = decltype(A() + B());
+  const C x = static_cast<C>(a), y = static_cast<C>(b);
+  return x < y || x != x ? y : x;
+}
+template <class A, class B>
+constexpr std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>, decltype(A() + B())> min(A a, B b) {
+  using C = decltype(A() + B());
+  const C x = static_cast<C>(a), y = static_cast<C>(b);
+  return y < x || x != x ? y : x;
+}
+template <class R>
+using numjit_real = std::conditional_t<std::is_same_v<R, float>, float, double>;
+#define NUMJIT_ONE(f, formula)                      \
+  template <class S>                                \
+  inline numjit_real<S> f(S s) {                    \
+    using R = numjit_real<S>;                       \
+    const R x = static_cast<R>(s);                  \
+    return static_cast<R>(formula);                 \
+  }                                                 \
+  inline float f##f(float x) { return f(x); }
+NUMJIT_ONE(rsqrt, R(1) / std::sqrt(x))
+NUMJIT_ONE(rcbrt, R(1) / std::cbrt(x))
+NUMJIT_ONE(exp10, std::pow(R(10), x))
+NUMJIT_ONE(normcdf, 0.5 * std::erfc(double(x) * -0.70710678118654752440))
+NUMJIT_ONE(erfcx, double(x) < 25 ? std::exp(double(x) * double(x)) * std::erfc(double(x))
+                                 : 0.56418958354775628695 / (double(x) + 0.5 / double(x)))
+// Reduced before the multiplication by pi, so that whole and half numbers are exact.
+inline double numjit_sinpi(double x) {
+  const double r = std::fabs(x) - 2 * std::floor(std::fabs(x) * 0.5);
+  const double folded = r > 1 ? r - 2 : r;
+  const double inner = folded > 0.5 ? 1 - folded : folded < -0.5 ? -1 - folded : folded;
+  const double y = std::sin(M_PI * inner);
+  return x < 0 || (x == 0 && std::signbit(x)) ? -y : y;
+}
+inline double numjit_cospi(double x) {
+  const double r = std::fabs(x) - 2 * std::floor(std::fabs(x) * 0.5);
+  const double folded = r > 1 ? 2 - r : r;
+  if (folded == 0.5) return 0;
+  return folded > 0.25 && folded < 0.75 ? std::sin(M_PI * (0.5 - folded)) : std::cos(M_PI * folded);
+}
+NUMJIT_ONE(sinpi, numjit_sinpi(double(x)))
+NUMJIT_ONE(cospi, numjit_cospi(double(x)))
+// Inverse of erfc by Newton's method on log(erfc) from Winitzki's estimate of erfinv.
+inline double numjit_erfinv(double x) {
+  if (!(std::fabs(x) < 1)) return std::fabs(x) == 1 ? std::copysign(HUGE_VAL, x) : NAN;
+  const double l = std::log1p(-x * x), a = 0.147, b = 2 / (M_PI * a) + l / 2;
+  double y = std::copysign(std::sqrt(std::sqrt(b * b - l / a) - b), x);
+  for (int i = 0; i < 4; ++i) {
+    const double error = x < 0 ? (-1 - x) + std::erfc(-y) : (1 - x) - std::erfc(y);
+    y += (x < 0 ? -error : error) == 0 ? 0 : -(x < 0 ? error : error) / (M_2_SQRTPI * std::exp(-y * y));
+  }
+  return x == 0 ? x : y;
+}
+inline double numjit_erfcinv(double x) {
+  if (!(x > 0 && x < 2)) return x == 0 ? HUGE_VAL : x == 2 ? -HUGE_VAL : NAN;
+  if (x > 0.0625) return numjit_erfinv(1 - x);
+  double y = std::sqrt(-std::log(x * std::sqrt(M_PI)));
+  for (int i = 0; i < 12; ++i) {
+    const double have = std::erfc(y);
+    y += have * std::log(have / x) / (M_2_SQRTPI * std::exp(-y * y));
+  }
+  return y;
+}
+NUMJIT_ONE(erfinv, numjit_erfinv(double(x)))
+NUMJIT_ONE(erfcinv, numjit_erfcinv(double(x)))
+NUMJIT_ONE(normcdfinv, -M_SQRT2 * numjit_erfcinv(2 * double(x)))
+#undef NUMJIT_ONE
+
+inline float __expf(float x) { return std::exp(x); }
+inline float __exp10f(float x) { return exp10(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __log2f(float x) { return std::log2(x); }
+inline float __log10f(float x) { return std::log10(x); }
+inline float __sinf(float x) { return std::sin(x); }
+inline float __cosf(float x) { return std::cos(x); }
+inline float __tanf(float x) { return std::tan(x); }
+inline float __tanhf(float x) { return std::tanh(x); }
+inline float __powf(float x, float y) { return std::pow(x, y); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float fdividef(float x, float y) { return x / y; }
+inline float __frcp_rn(float x) { return 1 / x; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+inline float __frsqrt_rn(float x) { return rsqrt(x); }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dsub_rn(double x, double y) { return x - y; }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline double __ddiv_rn(double x, double y) { return x / y; }
+inline double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
+inline float __saturatef(float x) { return x > 0 ? (x < 1 ? x : 1) : 0; }
+inline void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
+inline void sincospif(float x, float* s, float* c) { *s = sinpi(x), *c = cospi(x); }
+inline void sincos(double x, double* s, double* c) { *s = std::sin(x), *c = std::cos(x); }
+inline void sincos(float x, float* s, float* c) { *s = std::sin(x), *c = std::cos(x); }
+inline void sincosf(float x, float* s, float* c) { *s = std::sin(x), *c = std::cos(x); }
+inline void __sincosf(float x, float* s, float* c) { *s = std::sin(x), *c = std::cos(x); }
+inline double norm3d(double x, double y, double z) { return std::hypot(std::hypot(x, y), z); }
+inline float norm3df(float x, float y, float z) { return std::hypot(std::hypot(x, y), z); }
+inline double rhypot(double x, double y) { return 1 / std::hypot(x, y); }
+inline float rhypotf(float x, float y) { return 1 / std::hypot(x, y); }
+
+template <class To, class From>
+inline To numjit_bits(From from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bits");
+  To to;
+  ::std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+inline int __float_as_int(float x) { return numjit_bits<int>(x); }
+inline unsigned __float_as_uint(float x) { return numjit_bits<unsigned>(x); }
+inline float __int_as_float(int x) { return numjit_bits<float>(x); }
+inline float __uint_as_float(unsigned x) { return numjit_bits<float>(x); }
+inline long long __double_as_longlong(double x) { return numjit_bits<long long>(x); }
+inline double __longlong_as_double(long long x) { return numjit_bits<double>(x); }
+inline int __float2int_rn(float x) { return int(std::nearbyint(x)); }
+inline int __float2int_rz(float x) { return int(x); }
+inline int __float2int_rd(float x) { return int(std::floor(x)); }
+inline int __float2int_ru(float x) { return int(std::ceil(x)); }
+inline float __int2float_rn(int x) { return float(x); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
+inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline unsigned __brev(unsigned x) {
+  unsigned y = 0;
+  for (int i = 0; i < 32; ++i) y |= (x >> i & 1u) << (31 - i);
+  return y;
+}
+inline unsigned long long __brevll(unsigned long long x) {
+  return (unsigned long long)__brev(unsigned(x)) << 32 | __brev(unsigned(x >> 32));
+}
+inline int __mulhi(int x, int y) { return int((long long)x * y >> 32); }
+inline unsigned __umulhi(unsigned x, unsigned y) { return unsigned((unsigned long long)x * y >> 32); }
+inline long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
+inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+  return (unsigned long long)((unsigned __int128)x * y >> 64);
+}
+inline int __mul24(int x, int y) { return (x << 8 >> 8) * (y << 8 >> 8); }
+inline unsigned __sad(int x, int y, unsigned z) { return z + (x < y ? unsigned(y) - x : unsigned(x) - y); }
+inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }
+template <class T>
+inline T __ldg(const T* x) {
+  return *x;
+}
+}  // namespace numjit_scope
+
+// CUDA has these at global scope too, where texts written for it look for them (`::min`). Templates only:
+// beside a function of the C library of the same name they stand back.
+using ::numjit_scope::cospi;
+using ::numjit_scope::erfcinv;
+using ::numjit_scope::erfcx;
+using ::numjit_scope::erfinv;
+using ::numjit_scope::exp10;
+using ::numjit_scope::max;
+using ::numjit_scope::min;
+using ::numjit_scope::normcdf;
+using ::numjit_scope::normcdfinv;
+using ::numjit_scope::rcbrt;
+using ::numjit_scope::rsqrt;
+using ::numjit_scope::sinpi;

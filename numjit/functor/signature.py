@@ -1,0 +1,107 @@
+"""What a functor takes and returns, whatever language it is written in, and what one call makes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final, NamedTuple
+
+from numjit.dtypes import DType
+from numjit.semantics.category import Category
+
+__all__ = ["MISSING", "ArgumentType", "Output", "Parameter", "Signature", "Specialisation"]
+
+
+class _Missing:
+    """The absence of a default (None is a value a user may give by mistake)."""
+
+    def __repr__(self) -> str:
+        return "<no default>"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter of a functor: an operand or a scalar.
+
+    Attributes
+    ----------
+    name
+        As the user wrote it.
+    dtype
+        The concrete element type it is declared with, else None.
+    variable
+        The template parameter or ``typing.TypeVar`` it is declared with, else None. With both None
+        (an unannotated Python parameter) the argument keeps its own type.
+    default
+        A number where the parameter may be left out, else `MISSING`.
+    """
+
+    name: str
+    dtype: DType | None = None
+    variable: str | None = None
+    default: Any = MISSING
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """One result: a concrete type, a type variable, or (both None) what type inference finds."""
+
+    dtype: DType | None = None
+    variable: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """Operands (bound by position or name), scalars (bound by name only), and results."""
+
+    name: str
+    operands: tuple[Parameter, ...]
+    scalars: tuple[Parameter, ...]
+    outputs: tuple[Output, ...]
+
+
+class ArgumentType(NamedTuple):
+    """The type of one argument of a call.
+
+    For `Category.NUMBER` the dtype only names the kind: bool, int64 (uint64 where the value needs
+    it), float64 or complex128.
+    """
+
+    dtype: DType
+    category: Category
+
+
+@dataclasses.dataclass(frozen=True)
+class Specialisation:
+    """A functor at the types of one call.
+
+    Attributes
+    ----------
+    arguments
+        Types as called: operands in signature order, then scalars in signature order.
+    inputs
+        The dtype that each argument, in the same order, is converted to before the functor sees it.
+    outputs
+        The dtype of each result.
+    default_dtype
+        ``torch.get_default_dtype()`` of the call.
+    key
+        Text that, with the functor's fingerprint, tells this specialisation from every other.
+    """
+
+    arguments: tuple[ArgumentType, ...]
+    inputs: tuple[DType, ...]
+    outputs: tuple[DType, ...]
+    default_dtype: DType
+
+    @property
+    def key(self) -> str:
+        """Stable text over everything that the generated code depends on."""
+        pairs = zip(self.arguments, self.inputs, strict=True)
+        shown = ",".join(f"{a.dtype}:{int(a.category)}>{taken}" for a, taken in pairs)
+        return f"({shown})->({','.join(map(str, self.outputs))})@{self.default_dtype}"

@@ -1,0 +1,202 @@
+"""CUDA C++ functors to LTO-IR and on to a cubin, without a GPU."""
+
+# ruff: noqa: E501 - functors stay on one line beside what they must answer.
+
+import time
+
+import pytest
+
+from numjit import dtypes
+from numjit.errors import CompilationError, ToolchainError
+from numjit.functor.cpp_source import device_source
+from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.signature import ArgumentType
+from numjit.semantics.category import Category
+from numjit.toolchain import nvrtc
+
+nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
+pytest.importorskip("cuda.bindings.nvrtc")
+
+CAPABILITIES = [(8, 0), (9, 0), (10, 0)]
+
+# Every function that a functor may call on complex numbers.
+COMPLEX = """template <typename T> T f(T z) {
+  T w = std::exp(z) + std::log(z) + std::log2(z) + std::log10(z) + std::pow(z, z) + std::pow(z, 2) + pow(2.0, z);
+  w += std::sqrt(z) + sin(z) + cos(z) + std::tan(z) + std::asin(z) + std::acos(z) + std::atan(z) + std::sinh(z);
+  w *= std::cosh(z) - std::tanh(z) - std::asinh(z) - std::acosh(z) - std::atanh(z) - std::conj(z) - std::proj(z);
+  w /= std::polar(std::abs(z), std::arg(z)) + std::norm(z) + std::real(z) + std::imag(z) + T(2) + T(1, 2.0);
+  w -= 2 * z + 2.0 * z + z * 2.0f + z / 2 + 1 / z + (z - 1.0) + (1 - z) + (-z) + (+z);
+  if (z == w || z != 1 || T(0) == z) w = 0;
+  return w == T(0) ? z : w;
+}"""
+
+LIBRARY = """#include <cmath>
+#include <limits>
+template <typename T> T f(T x, int32_t i, std::uint8_t u) {
+  using L = std::numeric_limits<T>;
+  static_assert(std::is_same<T, float>::value || L::digits > 0, "limits");
+  T y = std::min(x, T(1)) + std::max(x, T(2)) + std::clamp(x, T(0), T(1)) + L::max() + L::lowest() + L::min();
+  y += L::epsilon() + L::infinity() + L::quiet_NaN() + T(M_PI) + T(INFINITY) + T(NAN) + T(FLT_MAX) + INT_MAX;
+  y += std::exp(1) + std::pow(x, 2) + std::pow(2, 3) + std::fmod(x, 2) + std::hypot(x, 1) + std::sqrt(i) + min(i, 3);
+  y += rsqrt(x) + erfinv(x) + __expf(1.0f) + std::abs(u) + std::abs(i) + std::fabs(x) + max(x, T(2)) + min(i, 2.5);
+  y += std::min({1, 2, 3}) + std::isnan(x) + std::isfinite(i) + std::signbit(x) + std::round(x) + cbrt(i) + INT8_MIN;
+  std::swap(x, y);
+  return std::move(y) + std::conditional_t<true, int, float>(1);
+}"""
+
+
+def source(text, *shown, symbol="seam", **given):
+    functor = CppFunctor(text, **given)
+    types = tuple(ArgumentType(dtypes.from_name(s), Category.DIM) for s in shown)
+    return device_source(functor, functor.specialise(types, dtypes.float32), symbol)
+
+
+def compile_one(text, *shown, cc=(9, 0), **given):
+    return nvrtc.compile_ltoir(source(text, *shown, **given), cc=cc, name="f")
+
+
+def link(code, cc, symbol="seam"):
+    """Link LTO-IR alone; the symbol is kept by naming it."""
+    options = [f"-arch=sm_{cc[0]}{cc[1]}", "-lto", "-O3", f"-kernels-used={symbol}"]
+    handle = nvjitlink.create(len(options) - 1, options[:-1])
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, code, len(code), "functor")
+        nvjitlink.complete(handle)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, cubin)
+        return bytes(cubin)
+    finally:
+        nvjitlink.destroy(handle)
+
+
+@pytest.mark.parametrize("cc", CAPABILITIES)
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("template <typename T> T f(T x, T y) { return x + y; }", ("float16", "int8")),
+        ("template <typename T> void f(T x, bool& a, T& b) { a = x == T(0); b = 2 * x; }", ("complex64",)),
+    ],
+)
+def test_links_alone(text, shown, cc):
+    cubin = link(compile_one(text, *shown, cc=cc), cc)
+    assert cubin[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("dtype", ["complex32", "complex64", "complex128"])
+def test_every_complex_function(dtype):
+    assert compile_one(COMPLEX, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_library_without_includes(dtype):
+    assert compile_one(LIBRARY, dtype, "int32", "uint8")
+
+
+@pytest.mark.parametrize("dtype", [d.name for d in dtypes.ALL])
+def test_every_dtype(dtype):
+    assert compile_one("template <typename T> T f(T x, T y) { return x * y + T(1); }", dtype, dtype)
+
+
+@pytest.mark.parametrize(
+    "name", ["s", "l", "N", "idx", "data", "main_", "numjit_functor", "exp", "min", "numjit", "std_"]
+)
+def test_any_name(name):
+    text = f"#define i 3\ntemplate <typename T> T {name}(T l, T idx) {{ return l + idx * i; }}"
+    assert compile_one(text, "float32", "float32")
+
+
+def test_overloads_templates_and_namespaces():
+    text = """namespace k { float g(float x) { return x; } }
+template <typename T, int N = 2> T twice(T x) { return N * x; }
+template <typename T> T f(T x) { return x; }
+template <typename T> T f(T x, T y) { return x; }
+float f(float a, const float& b) { return twice(a) * k::g(b); }"""
+    assert compile_one(text, "float32", "float32")
+
+
+def test_cuda_headers_are_found():
+    pytest.importorskip("cuda.pathfinder")
+    text = "#include <cuda_fp16.h>\nfloat f(float x) { return __half2float(__float2half(x)); }"
+    assert compile_one(text, "float32")
+
+
+def test_compiles_quickly():
+    text = "template <typename T> T f(T x, T y) { return x + y; }"
+    compile_one(text, "float32", "float32")
+    best = 1.0
+    for _ in range(5):
+        start = time.perf_counter()
+        compile_one(text, "float32", "float32")
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.15  # 25 ms where nothing else runs.
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "line", "words"),
+    [
+        ("template <typename T>\nT f(T x) {\n\treturn x + yy;\n}", "float32", "line 3, column 13", "yy"),
+        ("template <typename T>\nT f(T x) {\n  return x + 1\n}", "float32", "line 4, column 1", "expected"),
+        ("template <typename T>\nT f(T x) {\n  return x < x;\n}", "complex64", "line 3, column 12", "<"),
+        (
+            "template <typename T>\nT f(T x) {\n  return x ? x : -x;\n}",
+            "complex64",
+            "line 3, column 10",
+            "bool",
+        ),
+        ("template <typename T>\nT f(T x) {\n  return std::max(x, x);\n}", "complex64", "line 3", "<"),
+        (
+            "#include <cuda_fp16.h>\n#include <nope.h>\nfloat f(float x) { return x; }",
+            "float32",
+            "line 2",
+            "nope.h",
+        ),
+        ("#define ADD(a) a + zz\n\nfloat f(float x) { return ADD(x); }", "float32", "line 3", "zz"),
+    ],
+)
+def test_errors_show_the_users_line(text, shown, line, words):
+    with pytest.raises(CompilationError) as caught:
+        compile_one(text, shown)
+    message = str(caught.value)
+    assert line in message
+    assert words in message
+    assert len(message.splitlines()) < 15
+    assert "numjit_" not in message
+    assert "after_an_error" not in message
+    assert compile_one("float after_an_error(float x) { return x; }", "float32")
+
+
+def test_options():
+    text = "float f(float x) { return x + VALUE; }"
+    program = source(text, "float32")
+    assert nvrtc.compile_ltoir(program, cc=(9, 0), name="f", options=["-DVALUE=3"])
+    with pytest.raises(CompilationError, match="refuses an option"):
+        nvrtc.compile_ltoir(program, cc=(9, 0), name="f", options=["--no-such-option"])
+
+
+def test_architectures():
+    assert (9, 0) in nvrtc.supported_architectures()
+    assert nvrtc.compile_ltoir(source("float f(float x) { return x; }", "float32"), cc=(99, 0), name="f")
+    with pytest.raises(ToolchainError, match=r"3\.0"):
+        nvrtc.compile_ltoir("", cc=(3, 0), name="f")
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "code"),
+    [
+        ("template <class T> auto f(T x, T y) { return x + y; }", "int8", 204),
+        ("template <class T> auto f(T x, T y) { return x < y; }", "int8", 101),
+        ("template <class T> auto f(T x, T y) { return x * 2.0; }", "float32", 408),
+        ("template <class T> auto f(T x, T y) { return x * 2.0; }", "complex64", 508),
+        ("template <class T> decltype(auto) f(T x, T y) { return (unsigned long long)x; }", "float32", 308),
+        ("struct S {};\ntemplate <class T> auto f(T x, T y) { return S(); }", "float32", 0),
+    ],
+)
+def test_return_types_are_deduced(text, dtype, code):
+    found = dtypes.from_name(dtype)
+    assert nvrtc.probe_return_type(CppFunctor(text), (found, found), {"T": found}) == code
+
+
+def test_missing_package(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cuda.bindings", None)
+    with pytest.raises(ToolchainError, match="pip install numjit"):
+        nvrtc.compile_ltoir("", cc=(9, 0), name="f")

@@ -1,0 +1,167 @@
+"""The programs generated around a C++ functor's text, and what becomes of a compiler's messages."""
+
+# ruff: noqa: E501 - functors stay on one line beside what they must answer.
+
+import pytest
+
+from numjit import dtypes
+from numjit.cpu.cpp_source import host_user_text, user_column
+from numjit.functor.cpp_diagnostics import describe, line_of, parse_edg, parse_gnu
+from numjit.functor.cpp_source import device_source, include_names, seam_parameters, user_text
+from numjit.functor.cuda_cpp import CppFunctor, headers
+from numjit.functor.signature import ArgumentType
+from numjit.semantics.category import Category
+
+
+def made(text, *shown, **given):
+    functor = CppFunctor(text, **given)
+    types = tuple(ArgumentType(dtypes.from_name(s), Category.DIM) for s in shown)
+    return functor, functor.specialise(types, dtypes.float32)
+
+
+def test_seam_follows_the_contract():
+    text = "template <class T, class U> void f(T x, bool m, U y, std::complex<U> z, T& a, bool& b, std::complex<U>& c) {}"
+    _, spec = made(text, "float16", "bool", "float64", "complex128")
+    assert seam_parameters(spec) == [
+        "float* numjit_o0", "unsigned char* numjit_o1", "double* numjit_o2",
+        "float numjit_i0", "unsigned char numjit_i1", "double numjit_i2", "double numjit_i3", "double numjit_j3",
+    ]  # fmt: skip
+
+
+def test_complex_header_only_where_needed():
+    marker = '"numjit/complex.h"'
+    plain = "template <class T> T f(T x) { return x; }"
+    assert marker not in device_source(*made(plain, "float32"), "sym")
+    assert marker in device_source(*made(plain, "complex64"), "sym")
+    assert marker in device_source(
+        *made("float f(float x) { return std::polar(x).real(); }", "float32"), "sym"
+    )
+    assert marker in device_source(
+        *made("#define Z std::complex<float>\nfloat f(float x) { return Z(x).real(); }", "float32"), "sym"
+    )
+
+
+def test_device_program_holds_nothing_of_the_host():
+    source = device_source(*made("float f(float x) { return x; }", "float32"), "sym")
+    assert "#include" not in source
+    assert source.count('extern "C" __device__ int sym(') == 1
+
+
+def test_user_lines_keep_their_numbers():
+    text = '#include <cmath>\n// two\n#include <cuda_fp16.h>\nint g() {\n  return 1; }\n#include "x.h"\nfloat f(float x) { return x; }'
+    functor = CppFunctor(text)
+    program = user_text(functor)
+    lines = text.split("\n")
+    assert line_of(program, "functor", 1) == ""
+    for number in range(2, 8):
+        assert line_of(program, "functor", number) == lines[number - 1]
+    assert include_names(functor) == ["cuda_fp16.h", "x.h"]
+    # A header's names land outside the user's namespace.
+    before = program[: program.index("#include <cuda_fp16.h>")]
+    assert before.count("{ namespace") == before.count("}}") == 1
+
+
+def test_macros_of_the_text_end_with_it():
+    program = user_text(
+        CppFunctor("#define N 4\n#define sq(x) ((x) * (x))\nint f(int x) { return sq(x) * N; }")
+    )
+    assert program.endswith("#undef N\n#undef sq\n")
+
+
+def test_overloads_are_told_apart():
+    text = "template <class T> T f(T x) { return x; }\nfloat f(const float& x) { return x; }"
+    assert "static_cast<float (*)(const float&)>" in device_source(*made(text, "float32"), "sym")
+
+
+def test_host_division_is_guarded_without_moving_lines():
+    text = "#define HALF(x) ((x) / 2)\n#if 8 / 2\n#endif\nint f(int x, int y) { // a / b\n  x /= y % 3; return x / y; }"
+    functor = CppFunctor(text)
+    program = host_user_text(functor)
+    assert "((x) * ::numjit_over * 2)" in program
+    assert "#if 8 / 2" in program
+    assert "// a / b" in program
+    assert "x /= ::numjit_divisor = y * ::numjit_modulo * 3; return x * ::numjit_over * y;" in program
+    theirs = line_of(program, "functor", 5)
+    assert user_column(functor, "functor", 5, theirs.rindex("y") + 1) == text.split("\n")[4].rindex("y") + 1
+    assert user_column(functor, "functor", 5, 3) == 3
+
+
+def test_host_operators_of_the_user_stay():
+    text = (
+        "struct V { int a; };\nV operator/(V x, V y) { return x; }\nint f(int x) { return (V{x} / V{x}).a; }"
+    )
+    assert "operator/(V x" in host_user_text(CppFunctor(text))
+
+
+EDG = """functor(2): warning #177-D: variable "unused" was declared but never referenced
+    int unused = 3;
+        ^
+
+functor(3): error: expected a ";"
+  \treturn x + y
+  \t           ^
+
+numjit/device.h(312): error: no operator "<" matches these operands
+            operand types are: const numjit_complex::complex<float> < const numjit_complex::complex<float>
+    return a < b ? b : a;
+             ^
+numjit/device.h(312): note #3328-D: built-in operator<(<nullptr>, <nullptr>) does not match
+    return a < b ? b : a;
+             ^
+          detected during:
+            instantiation of "const T &numjit_standard::max(const T &, const T &)" at line 2 of functor
+            instantiation of "T numjit_scope::numjit_user::f(T)" at line 3 of numjit/seam
+
+2 errors detected in the compilation of "functor".
+"""
+
+
+def test_reading_nvrtcs_log():
+    first, second = parse_edg(EDG)
+    assert first == ("functor", 3, 13, 'expected a ";"')
+    assert second[:3] == ("functor", 2, 0)
+    message = describe("f", "sm_90", [first, second], lambda _, n: ["", "a", "\treturn x + y"][n - 1], EDG)
+    assert message.splitlines() == [
+        "functor 'f' does not compile for sm_90; correct its text:",
+        '  line 3, column 13: expected a ";"',
+        "    \treturn x + y",
+        "    \t           ^",
+        '  line 2: no operator "<" matches these operands',
+        "    a",
+    ]
+
+
+def test_reading_gccs_and_clangs_logs():
+    gcc = (
+        "functor: In function 'f':\n"
+        "/usr/include/x.h: In instantiation of 'max':\n"
+        "functor:2:18:   required from 'T f(T)'\n"
+        "numjit/seam:5:31:   required from here\n"
+        "/usr/include/x.h:259:15: error: no match for 'operator<'\n"
+        "functor:3:4: fatal error: nope.h: No such file\n"
+    )
+    assert parse_gnu(gcc) == [
+        ("functor", 2, 18, "no match for 'operator<'"),
+        ("functor", 3, 4, "nope.h: No such file"),
+    ]
+    clang = "/usr/x.h:9:1: error: bad\nfunctor:2:18: note: in instantiation of 'f' requested here\n"
+    assert parse_gnu(clang) == [("functor", 2, 0, "bad")]
+
+
+def test_messages_stay_short():
+    errors = parse_gnu("".join(f"functor:{i}:1: error: {'long ' * 200}{i}\n" for i in range(1, 30)))
+    message = describe("f", "the CPU", errors, lambda *_: "text", "")
+    assert len(message.splitlines()) < 15
+    assert message.endswith("and 26 more")
+    assert len(describe("f", "the CPU", [], lambda *_: "", "x\n" * 100).splitlines()) < 15
+
+
+def test_headers_ship_with_the_package():
+    assert all(text.strip() for text in headers().values())
+    assert "#include" not in headers()["core.h"] + headers()["complex.h"] + headers()["device.h"]
+
+
+@pytest.mark.parametrize("name", ["device.h", "library.h", "core.h", "complex.h", "host.h", "storage.h"])
+def test_headers_balance(name):
+    text = headers()[name]
+    assert text.count("(") == text.count(")")
