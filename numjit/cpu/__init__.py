@@ -1,0 +1,1 @@
+"""The same functors on CPU tensors and NumPy arrays."""
