@@ -53,7 +53,7 @@ def output_library(views: Iterable[ArrayView]) -> str:
     return "cupy" if importlib.util.find_spec("cupy") else "numba"
 
 
-def empty(  # noqa: PLR0917 - the order in which everybody names an allocation
+def empty(
     library: str,
     shape: tuple[int, ...],
     strides: tuple[int, ...],

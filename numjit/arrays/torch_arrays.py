@@ -14,7 +14,7 @@ from numjit.arrays.view import CPU, META, ArrayView, Device, cuda
 from numjit.dtypes import DType, from_name
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 
-__all__ = ["is_transformed", "reader"]
+__all__ = ["is_transformed", "is_wrapped_number", "reader"]
 
 # torch.dtype and torch.device of supported tensors, filled as they are met. A miss, like every RuntimeError
 # of the attributes, leads to `_read_unusual`, so that the common tensor pays for no check (1.3 us in all).
@@ -167,3 +167,31 @@ def _device_of(tensor: Any) -> Device:
 
 def _name(tensor: Any) -> str:
     return f"a tensor of class {type(tensor).__module__}.{type(tensor).__qualname__}"
+
+
+#: dtypes that torch wraps Python numbers in, each with a narrower one of its kind.
+_NARROWER = {"int64": "int8", "float64": "float16", "complex128": "complex64"}
+_probes: dict[str, Any] = {}
+
+
+def is_wrapped_number(view: ArrayView) -> bool:
+    """Whether a 0-dim CPU tensor is a Python number that torch's dispatcher wrapped (``x + 2``).
+
+    Python cannot see that flag, but promotion can: beside a narrower 0-dim tensor of its kind a
+    wrapped number does not count.
+
+    Parameters
+    ----------
+    view
+        A 0-dim array on the CPU.
+    """
+    if view.library != "torch" or view.fake:
+        return False
+    narrower = _NARROWER.get(view.dtype.name)
+    if narrower is None:
+        return False
+    torch = sys.modules["torch"]
+    probe = _probes.get(narrower)
+    if probe is None:
+        probe = _probes[narrower] = torch.empty((), dtype=getattr(torch, narrower))
+    return bool(torch.result_type(probe, view.original) == probe.dtype)

@@ -251,13 +251,13 @@ class Body:
         kind = ir.FunctionType(I32, [arg.type for arg in args])
         builder.call(self._functor(kind), args)
         outputs = []
-        for slot, cells in zip(self.spec.outputs, self.results, strict=True):
+        for result, cells in zip(self.spec.outputs, self.results, strict=True):
             parts = [builder.load(cell) for cell in cells]
-            if slot.dtype is dtypes.bool_:
+            if result.dtype is dtypes.bool_:
                 parts = [builder.icmp_unsigned("!=", parts[0], I8(0))]
-            value = tuple(parts) if slot.dtype.is_complex else parts[0]
-            stored = slot.stored
-            outputs.append(convert(builder, self.machine, value, slot.dtype, stored, rounded=False))
+            value = tuple(parts) if result.dtype.is_complex else parts[0]
+            converted = convert(builder, self.machine, value, result.dtype, result.stored, rounded=False)
+            outputs.append(converted)
         return outputs
 
     def _functor(self, kind: Any) -> Any:

@@ -123,7 +123,7 @@ class _Kit:
 
         types = self.types
 
-        @self._intrinsic  # type: ignore[untyped-decorator]
+        @self._intrinsic
         def number(_typing_context):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
             return types.int64(), emit
 
@@ -147,7 +147,7 @@ class _Kit:
 
         types = self.types
 
-        @self._intrinsic  # type: ignore[untyped-decorator]
+        @self._intrinsic
         def barrier(_typing_context):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
             return types.void(), emit
 
@@ -183,7 +183,7 @@ class _Kit:
 
         types = self.types
 
-        @self._intrinsic  # type: ignore[untyped-decorator]
+        @self._intrinsic
         def apply(_typing_context, pointers, values, extents, numbers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
             return types.void(pointers, values, extents, numbers), emit
 

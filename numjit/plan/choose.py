@@ -93,7 +93,7 @@ def choose(
     if needed > parameter_bytes:
         raise ArgumentError(
             f"{len(itemsizes)} array operands of {len(layout.shape)} dimensions need {needed} bytes "
-            f"of kernel parameters, above the device's {parameter_bytes}; pass fewer operands, or contiguous ones"
+            f"of kernel parameters, above the device's {parameter_bytes}; pass fewer, or contiguous ones"
         )
     return launch
 

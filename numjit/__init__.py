@@ -1,0 +1,79 @@
+"""numjit: write a function of one element, get a GPU operation over whole tensors.
+
+``import numjit`` loads neither torch nor Numba and does not touch CUDA; that happens at the first call.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"  # first: submodules read it
+
+from typing import TYPE_CHECKING, Any
+
+from numjit.dtypes import DType
+from numjit.elementwise import Elementwise, elementwise
+from numjit.errors import NumjitError
+from numjit.torch_override import override
+
+if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
+    bfloat16: Any
+    bool_: Any
+    complex64: Any
+    complex128: Any
+    float8_e4m3fn: Any
+    float8_e5m2: Any
+    float16: Any
+    float32: Any
+    float64: Any
+    int8: Any
+    int16: Any
+    int32: Any
+    int64: Any
+    uint8: Any
+    uint16: Any
+    uint32: Any
+    uint64: Any
+else:
+    from numjit.dtypes import (
+        bfloat16,
+        bool_,
+        complex64,
+        complex128,
+        float8_e4m3fn,
+        float8_e5m2,
+        float16,
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
+
+__all__ = [
+    "DType",
+    "Elementwise",
+    "NumjitError",
+    "bfloat16",
+    "bool_",
+    "complex64",
+    "complex128",
+    "elementwise",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "override",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

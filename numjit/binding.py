@@ -1,0 +1,62 @@
+"""From a call's positional and keyword arguments to one value per parameter of the functor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numjit.errors import ArgumentError
+from numjit.functor.signature import MISSING, Signature
+
+__all__ = ["Binder"]
+
+
+class Binder:
+    """Binds calls to a signature.
+
+    `bind` answers one value per parameter, operands first; operands may be given by name, scalars
+    must be.
+    """
+
+    def __init__(self, signature: Signature) -> None:
+        self._signature = signature
+        self._operands = [p.name for p in signature.operands]
+        self._scalars = [p.name for p in signature.scalars]
+        self._scalar_defaults = [p.default for p in signature.scalars]
+        self._complete = MISSING not in self._scalar_defaults
+
+    def bind(self, positional: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+        """Return the values in parameter order.
+
+        Raises
+        ------
+        ArgumentError
+            Too many operands, an unknown or repeated name, or a parameter without a value.
+        """
+        if not keywords and self._complete and len(positional) == len(self._operands):
+            return [*positional, *self._scalar_defaults]
+        name = self._signature.name
+        if len(positional) > len(self._operands):
+            raise ArgumentError(
+                f"{name}() takes {len(self._operands)} operands ({', '.join(self._operands) or 'none'}) "
+                f"but {len(positional)} were given; scalars are passed by keyword"
+            )
+        rest = dict(keywords)
+        values = list(positional)
+        for parameter in self._signature.operands[: len(positional)]:
+            if parameter.name in rest:
+                raise ArgumentError(
+                    f"{name}() got the operand {parameter.name!r} both by position and by name"
+                )
+        for parameter in (*self._signature.operands[len(positional) :], *self._signature.scalars):
+            value = rest.pop(parameter.name, parameter.default)
+            if value is MISSING:
+                kind = "operand" if parameter in self._signature.operands else "scalar"
+                raise ArgumentError(f"{name}() has no value for its {kind} {parameter.name!r}; pass it")
+            values.append(value)
+        if rest:
+            known = ", ".join([*self._operands, *self._scalars]) or "none"
+            raise ArgumentError(
+                f"{name}() got an unknown keyword {next(iter(rest))!r}; its parameters are: {known}"
+            )
+        return values

@@ -1,0 +1,256 @@
+"""From a specialised functor and a kernel variant to something that runs: cubins and CPU loops, cached."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from numjit import __version__, dtypes
+from numjit.cache import Memo, default_store, digest
+from numjit.cache.keys import sources_digest, version_of
+from numjit.errors import DeviceError, ToolchainError
+from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
+from numjit.functor.python import PythonFunctor
+from numjit.functor.signature import ArgumentType, Specialisation
+from numjit.kernels.spec import FUNCTOR_SYMBOL, ShellSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numjit.cpu.chunk import HostChunk
+    from numjit.dtypes import DType
+    from numjit.runtime.launch import Kernel
+
+__all__ = [
+    "Functor",
+    "build_kernel",
+    "check_functor",
+    "device_code",
+    "host_chunk",
+    "link_kernel",
+    "shell_code",
+    "specialise",
+]
+
+Functor = CppFunctor | PythonFunctor
+Target = Literal["cuda", "cpu"]
+_MINIMUM_CC = (7, 5)
+#: Loaded kernels kept; each is some 10 KB of device memory.
+_kernels: Memo[Kernel] = Memo(4096)
+_chunks: Memo[HostChunk] = Memo(4096)
+_specialisations: Memo[Specialisation] = Memo(16384)
+
+
+@functools.cache
+def _environment() -> str:
+    """Everything outside the functor and the shell that compiled code depends on."""
+    parts = ["numba", "llvmlite", "numba-cuda", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-nvjitlink",
+             "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12"]  # fmt: skip
+    return digest(__version__, sources_digest(), *(f"{name}={version_of(name)}" for name in parts))
+
+
+# ----------------------------------------------------------------------------------- specialisation
+
+
+def specialise(
+    functor: Functor, arguments: tuple[ArgumentType, ...], default_dtype: DType, target: Target
+) -> Specialisation:
+    """Return the functor at these argument types, from memory, from disk, or by type inference.
+
+    Parameters
+    ----------
+    functor
+        What was written.
+    arguments
+        Types of operands, then scalars.
+    default_dtype
+        torch's default dtype.
+    target
+        ``"cuda"`` or ``"cpu"``: whose type inference to use where nothing is cached.
+    """
+    if isinstance(functor, CppFunctor):
+        return functor.specialise(arguments, default_dtype)
+    fingerprint = functor.fingerprint()
+    key = (fingerprint, arguments, default_dtype)
+
+    def build() -> Specialisation:
+        shown = ",".join(f"{a.dtype}:{int(a.category)}" for a in arguments)
+        disk_key = digest("specialisation", _environment(), fingerprint, shown, str(default_dtype))
+        raw = default_store().get(disk_key, ".json")
+        if raw is not None:
+            found = json.loads(raw)
+            inputs, outputs = (tuple(map(dtypes.from_name, found[part])) for part in ("inputs", "outputs"))
+            return Specialisation(arguments, inputs, outputs, default_dtype)
+        made: Specialisation = functor.specialise(arguments, default_dtype, target=target)
+        record = {"inputs": list(map(str, made.inputs)), "outputs": list(map(str, made.outputs))}
+        default_store().put(disk_key, ".json", json.dumps(record).encode())
+        return made
+
+    return _specialisations.get_or_build(key, build)
+
+
+def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
+    """Ask a compiler which type a functor declared ``auto`` returns: NVRTC (23 ms), else the host's."""
+    shown = ",".join([*map(str, inputs), *(f"{name}={dtype}" for name, dtype in bound.items())])
+    key = digest("return type", _environment(), functor.fingerprint(), shown)
+    found = default_store().get(key, ".json")
+    if found is not None:
+        return int(json.loads(found))
+    from numjit.toolchain import nvrtc
+
+    try:
+        code = nvrtc.probe_return_type(functor, inputs, bound)
+    except ToolchainError:
+        from numjit.cpu import cpp_loop
+
+        code = cpp_loop.probe_return_type(functor, inputs, bound)
+    default_store().put(key, ".json", json.dumps(code).encode())
+    return code
+
+
+set_return_type_prober(_probe_return_type)
+
+
+# ---------------------------------------------------------------------------------------------- GPU
+
+
+def _functor_key(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> str:
+    return digest("functor", _environment(), functor.fingerprint(), specialisation.key, str(cc))
+
+
+def _shell_key(spec: ShellSpec, cc: tuple[int, int]) -> str:
+    return digest("shell", _environment(), str(spec), str(cc))
+
+
+def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> bytes:
+    """Return LTO-IR that defines the seam symbol, compiled if it is not cached."""
+    key = _functor_key(functor, specialisation, cc)
+    found = default_store().get(key, ".ltoir")
+    if found is not None:
+        return found
+    if isinstance(functor, CppFunctor):
+        from numjit.functor.cpp_source import device_source
+        from numjit.toolchain.nvrtc import compile_ltoir
+
+        source = device_source(functor, specialisation, FUNCTOR_SYMBOL)
+        made = compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
+    else:
+        from numjit.functor.device import compile_device
+
+        made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
+    default_store().put(key, ".ltoir", made)
+    return made
+
+
+def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
+    """Return a shell's LTO-IR and the name of its kernel, compiled if they are not cached."""
+    key = _shell_key(spec, cc)
+    found = default_store().get(key, ".shell")
+    if found is not None:
+        entry, _, stored = found.partition(b"\0")
+        return stored, entry.decode()
+    from numjit.codegen.machine import ptx
+    from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
+
+    with numba_cuda_ready():
+        from numba.core import types
+
+        from numjit.kernels.shells import make_shell
+
+        shell = make_shell(spec, ptx(cc))
+        code, name = compile_kernel(
+            shell.function, types.void(*shell.arguments), cc=cc, launch_bounds=spec.variant.block
+        )
+    default_store().put(key, ".shell", name.encode() + b"\0" + code)
+    return code, name
+
+
+def link_kernel(
+    functor: Functor,
+    specialisation: Specialisation,
+    spec: ShellSpec,
+    cc: tuple[int, int],
+    *,
+    ptx: bool = False,
+) -> bytes:
+    """Return the cubin (or PTX) of functor and shell, linked if it is not cached."""
+    key = digest("linked", _functor_key(functor, specialisation, cc), _shell_key(spec, cc))
+    suffix = ".ptx" if ptx else ".cubin"
+    found = default_store().get(key, suffix)
+    if found is not None:
+        return found
+    from numjit.toolchain.nvjitlink import link
+
+    functor_code = device_code(functor, specialisation, cc)
+    code, _ = shell_code(spec, cc)
+    made = link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
+    default_store().put(key, suffix, made)
+    return made
+
+
+def build_kernel(
+    functor: Functor, specialisation: Specialisation, spec: ShellSpec, device_index: int
+) -> Kernel:
+    """Return the loaded kernel of functor and shell for a device."""
+    from numjit.runtime import devices
+    from numjit.runtime.launch import load
+
+    cc = devices.compute_capability(device_index)
+    key = (functor.fingerprint(), specialisation, spec, cc)
+
+    def build() -> Kernel:
+        target, as_ptx = _target(cc, device_index)
+        code = link_kernel(functor, specialisation, spec, target, ptx=as_ptx)
+        return load(code + b"\0" if as_ptx else code)
+
+    return _kernels.get_or_build(key, build)
+
+
+def _target(cc: tuple[int, int], device_index: int) -> tuple[tuple[int, int], bool]:
+    """Return what to compile for: the device itself, or PTX of the newest architecture NVRTC knows."""
+    if cc < _MINIMUM_CC:
+        raise DeviceError(
+            f"cuda:{device_index} has compute capability {cc[0]}.{cc[1]}; numjit needs 7.5 (Turing) or later"
+        )
+    from numjit.toolchain.nvrtc import supported_architectures
+
+    known = supported_architectures()
+    if cc in known or not known:
+        return cc, False
+    return max(a for a in known if a <= cc), True
+
+
+def check_functor(functor: Functor, specialisation: Specialisation, device_index: int) -> None:
+    """Compile the functor alone, so that a call without elements reports its errors too."""
+    from numjit.runtime import devices
+
+    cc = devices.compute_capability(device_index)
+    device_code(functor, specialisation, _target(cc, device_index)[0])
+
+
+# ---------------------------------------------------------------------------------------------- CPU
+
+
+def host_chunk(
+    functor: Functor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+) -> HostChunk:
+    """Return the compiled CPU loop of a functor over operands of these stored dtypes."""
+    key: Any = (functor.fingerprint(), specialisation, tuple(storages), tuple(stored_outputs), tuple(views))
+
+    def build() -> HostChunk:
+        if isinstance(functor, CppFunctor):
+            from numjit.cpu import cpp_loop
+
+            return cpp_loop.build_chunk(
+                functor, specialisation, key[2], key[3], key[4], cache_dir=default_store().folder / "host"
+            )
+        from numjit.cpu import python_loop
+
+        return python_loop.build_chunk(functor, specialisation, key[2], key[3], key[4])
+
+    return _chunks.get_or_build(key, build)
