@@ -1,0 +1,185 @@
+"""Drop-in for ``torch.cuda.jiterator``: the same two functions and meaning, loud where torch's is silent.
+
+Differences to torch's module: CPU tensors and NumPy arrays work too, any number of inputs and outputs,
+conj and neg views are right, scalars are bound by name, and complex numbers meet real literals.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from numjit.arrays.numbers import number_type
+from numjit.binding import Binder
+from numjit.cache import digest
+from numjit.call import Call, default_dtype, read_arguments
+from numjit.dtypes import DType
+from numjit.errors import ArgumentError, FunctorError
+from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.signature import ArgumentType, Specialisation
+from numjit.semantics import Category, result_type
+
+__all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
+
+
+class _JiteratorFunctor(CppFunctor):
+    """A C++ functor by jiterator's rule: one common dtype of all operands for every template parameter."""
+
+    def fingerprint(self) -> str:
+        return digest("jiterator", super().fingerprint())
+
+    def _common(self, arguments: Sequence[ArgumentType], default_dtype: DType) -> DType:
+        return result_type(arguments[: len(self.signature.operands)], default_dtype)
+
+    def _bind(self, arguments: Sequence[ArgumentType], default_dtype: DType) -> dict[str, DType]:
+        return dict.fromkeys(self.variables, self._common(arguments, default_dtype))
+
+    def specialise(self, arguments: tuple[ArgumentType, ...], default_dtype: DType) -> Specialisation:
+        made = super().specialise(arguments, default_dtype)
+        common = self._common(arguments, default_dtype)
+        return Specialisation(made.arguments, made.inputs, (common,) * len(made.outputs), default_dtype)
+
+
+class _JittedFunction:
+    """What the two constructors return."""
+
+    def __init__(self, code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> None:
+        for name, value in scalars.items():
+            if number_type(value) is None:
+                raise FunctorError(
+                    f"the default of {name!r} is a {type(value).__name__}; give a bool, int, float or complex"
+                )
+        self.code_string = code_string
+        self.kwargs_dict = dict(scalars)
+        self._functor = functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
+        self.num_outputs = len(functor.signature.outputs)
+        self.__name__ = self.kernel_name = functor.name
+        if not functor.signature.operands:
+            raise FunctorError(f"{functor.name} takes no tensor; use numjit.elementwise with shape= instead")
+        self._binder = Binder(functor.signature)
+        self._names = [p.name for p in (*functor.signature.operands, *functor.signature.scalars)]
+        self._call = Call(functor, self._names, len(functor.signature.operands))
+
+    def __call__(self, *tensors: Any, **kwargs: Any) -> Any:
+        """Compute over all elements of the broadcast tensors; gradients are not recorded.
+
+        Raises
+        ------
+        KeyError
+            A keyword that was not declared.
+        """
+        for key in kwargs:
+            if key not in self.kwargs_dict:
+                raise KeyError(f"{key} is not declared in function definition")
+        name, operands = self._functor.name, len(self._functor.signature.operands)
+        bound = self._binder.bind(tensors, kwargs)
+        arguments = read_arguments(name, self._names, operands, bound)
+        self._check_scalars(arguments.types, arguments.values)
+        results = self._call.run(arguments, None, None)
+        return results[0] if len(results) == 1 else results
+
+    def _check_scalars(self, types: Sequence[ArgumentType], values: Sequence[Any]) -> None:
+        """Refuse complex numbers for a real T; warn where an integral T truncates (torch is silent)."""
+        functor = self._functor
+        operands = len(functor.signature.operands)
+        for parameter, kind, value in zip(
+            functor.signature.scalars, types[operands:], values[operands:], strict=True
+        ):
+            if (
+                parameter.variable is None
+                or kind.category is not Category.NUMBER
+                or kind.dtype.kind not in "fc"
+            ):
+                continue
+            common = result_type(types[:operands], default_dtype())
+            if kind.dtype.is_complex and not common.is_complex:
+                raise ArgumentError(
+                    f"{functor.name}(): scalar {parameter.name!r} is complex but the tensors' common "
+                    f"dtype is {common}; pass a real number, or complex tensors"
+                )
+            if common.kind in "uib" and not kind.dtype.is_complex and value != _int_or_nan(value):
+                warnings.warn(
+                    f"{functor.name}(): scalar {parameter.name}={value} is truncated to {common}, the common "
+                    "dtype of the tensors, as torch.cuda.jiterator does; numjit.elementwise promotes instead",
+                    stacklevel=3,
+                )
+
+    @property
+    def __numjit_functor__(self) -> CppFunctor:
+        """The functor, for `numjit.override` and other functors."""
+        return self._functor
+
+    def __reduce__(self) -> Any:
+        return _restore, (self.code_string, self._functor.stated_outputs, self.kwargs_dict)
+
+
+def _int_or_nan(value: float) -> float:
+    """Return the integer part, or NaN where there is none."""
+    return float(int(value)) if abs(value) < float("inf") else float("nan")
+
+
+def _restore(code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> _JittedFunction:
+    return _JittedFunction(code_string, outputs, scalars)
+
+
+def create_jit_fn(code_string: str, **kwargs: Any) -> Callable[..., Any]:
+    """Make an elementwise operation of a C++ functor that returns its result.
+
+    Parameters
+    ----------
+    code_string
+        CUDA C++: any helpers, then the functor, a function template of one element. A functor that
+        returns void and has one reference parameter for its result is accepted too.
+    **kwargs
+        The functor's scalars with their defaults, bound to its parameters by name.
+
+    Returns
+    -------
+    callable
+        Takes tensors by position and the declared scalars by keyword; answers one tensor of the
+        tensors' broadcast shape and common dtype.
+
+    Raises
+    ------
+    FunctorError
+        Text that cannot be read, or a declared keyword that the functor has no parameter for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> code = "template <typename T> T my_kernel(T x, T y, T alpha) { return -x + alpha * y; }"
+    >>> create_jit_fn(code, alpha=1.0)(np.float32([1, 2]), np.float32([10, 20]), alpha=2.0)
+    array([19., 38.], dtype=float32)
+    """
+    return _JittedFunction(code_string, 1, kwargs)
+
+
+def create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs: Any) -> Callable[..., Any]:
+    """Make an elementwise operation of a C++ functor that gives its results through references.
+
+    Parameters
+    ----------
+    code_string
+        CUDA C++ whose functor returns void and has one ``T&`` parameter for each result.
+    num_outputs
+        How many results it has.
+    **kwargs
+        The functor's scalars with their defaults.
+
+    Returns
+    -------
+    callable
+        As for `create_jit_fn`; answers a tuple where there is more than one result.
+
+    Raises
+    ------
+    FunctorError
+        As for `create_jit_fn`, and where `num_outputs` is not what the functor has.
+    """
+    return _JittedFunction(code_string, num_outputs, kwargs)
+
+
+#: torch's own spellings.
+_create_jit_fn = create_jit_fn
+_create_multi_output_jit_fn = create_multi_output_jit_fn
