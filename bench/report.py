@@ -1,0 +1,82 @@
+"""Shows results: the table, the cases where a peer wins, and the roof plot."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["losses", "plot", "table"]
+
+OURS = ("numjit", "numjit C++")
+COLOURS = {
+    "numjit": "#1b7f3b", "numjit C++": "#7bc47f", "eager": "#ee6c4d", "jiterator": "#8d99ae",
+    "torch.compile": "#3d5a80", "CuPy": "#c9ada7", "numba": "#e0c068",
+}  # fmt: skip
+
+
+def _by_case(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["case"], {})[row["provider"]] = row
+    return found
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the roof fractions as text: a line a case, a column a provider."""
+    providers = list(dict.fromkeys(row["provider"] for row in rows))
+    lines = ["| case | " + " | ".join(providers) + " | goal |", "| --- |" + " ---: |" * (len(providers) + 1)]
+    for case, found in _by_case(rows).items():
+        cells = []
+        for provider in providers:
+            row = found.get(provider, {})
+            mark = "" if row.get("correct", True) else " (wrong)"
+            cells.append(f"{row['fraction']:.3f}{mark}" if row.get("seconds") else "-")
+        goal = next(iter(found.values()))["goal"]
+        lines.append(f"| {case} | {' | '.join(cells)} | {goal:.2f} |")
+    return "\n".join(lines)
+
+
+def losses(rows: Sequence[dict[str, Any]], margin: float = 0.01) -> list[str]:
+    """Return a line for every case in which a peer beats numjit's better functor by more than `margin`."""
+    found = []
+    for case, providers in _by_case(rows).items():
+        ours = [row["fraction"] for name, row in providers.items() if name in OURS and row.get("seconds")]
+        peers = {
+            name: row["fraction"]
+            for name, row in providers.items()
+            if name not in OURS and row.get("seconds")
+        }
+        if not ours or not peers:
+            continue
+        best = max(peers, key=lambda name: peers[name])
+        if peers[best] > max(ours) * (1 + margin):
+            found.append(f"{case}: {best} {peers[best]:.3f}, numjit {max(ours):.3f}")
+    return found
+
+
+def plot(document: dict[str, Any], path: pathlib.Path) -> None:
+    """Draw the roof plot: bars by case, one colour a provider, the roof as a line."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = document["rows"]
+    cases = _by_case(rows)
+    providers = list(dict.fromkeys(row["provider"] for row in rows))
+    width = 0.84 / len(providers)
+    figure, axes = plt.subplots(figsize=(max(8.0, 0.62 * len(cases)), 5.2), layout="constrained")
+    for k, provider in enumerate(providers):
+        heights = [found.get(provider, {}).get("fraction") or 0.0 for found in cases.values()]
+        places = [i + (k - len(providers) / 2 + 0.5) * width for i in range(len(cases))]
+        axes.bar(places, heights, width, label=provider, color=COLOURS.get(provider))
+    axes.axhline(1.0, color="black", linewidth=1)
+    axes.set_ylabel("fraction of the copy's memory rate")
+    axes.set_xticks(range(len(cases)), list(cases), rotation=40, ha="right")
+    axes.set_ylim(0, 1.15)
+    machine = document["environment"]
+    axes.set_title(f"{machine['device']}, torch {machine['torch']}, copy {document['roof'] / 1e9:.0f} GB/s")
+    axes.legend(ncols=len(providers), loc="upper center", frameon=False, fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
