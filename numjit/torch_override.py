@@ -73,7 +73,7 @@ class Override:
                     functor = getattr(self._functor, "__name__", self._functor)
                     raise ArgumentError(
                         f"{self.op_name} was called with {name}={value!r}, which {functor} in its place has "
-                        f"no scalar for; give it a keyword-only parameter {name!r}, or call with {name}={default!r}"
+                        f"no scalar for; give it a scalar {name!r}, or call with {name}={default!r}"
                     )
             elif "Tensor" in str(argument.type):
                 tensors.append(value)
