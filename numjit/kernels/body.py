@@ -168,7 +168,9 @@ class Body:
         memory = len(self.spec.outputs)
         component = 0
         for slot in self.spec.inputs:
-            if slot.stored is None:
+            if slot.index:
+                columns.append(self._numbers(offsets[-1], count, strides[-1]))
+            elif slot.stored is None:
                 width = 2 if slot.dtype.is_complex else 1
                 parts = self.values[component : component + width]
                 component += width
@@ -182,6 +184,11 @@ class Body:
                 columns.append([self._arrive(slot, value) for value in raw])
                 memory += 1
         return columns
+
+    def _numbers(self, offset: Any, count: int, stride: Any) -> list[Any]:
+        """Return the numbers of `count` neighbouring elements: the index operand's addresses themselves."""
+        first = self.builder.add(self.pointers[-1], offset)
+        return [self.builder.add(first, self.builder.mul(stride, I64(i))) for i in range(count)]
 
     def _load(self, k: int, stored: DType, offset: Any, count: int, stride: Any) -> Sequence[Any]:
         builder, access = self.builder, self.spec.variant.accesses[k]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from numjit.dtypes import DType
+from numjit.dtypes import DType, uint8
 from numjit.plan.variant import Variant
 
 __all__ = ["FUNCTOR_SYMBOL", "InputSlot", "OutputSlot", "ShellSpec"]
@@ -25,13 +25,19 @@ class InputSlot:
         The dtype in memory, or None for a value passed as a kernel parameter.
     view
         ``""``, ``"conj"``, ``"neg"`` or ``"conj neg"``: what is applied to the loaded element.
+    index
+        The argument is the element's own number in the result, last dimension fastest; it has strides
+        like a memory operand, but nothing is loaded.
     """
 
     dtype: DType
     stored: DType | None
     view: str = ""
+    index: bool = False
 
     def __str__(self) -> str:
+        if self.index:
+            return "index"
         source = "value" if self.stored is None else f"{self.stored}{' ' + self.view if self.view else ''}"
         return f"{source}>{self.dtype}"
 
@@ -63,14 +69,23 @@ class ShellSpec:
     @property
     def value_inputs(self) -> tuple[InputSlot, ...]:
         """The inputs that are kernel parameters, in order."""
-        return tuple(slot for slot in self.inputs if slot.stored is None)
+        return tuple(slot for slot in self.inputs if slot.stored is None and not slot.index)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the functor takes the element's number."""
+        return any(slot.index for slot in self.inputs)
 
     @property
     def stored(self) -> tuple[DType, ...]:
-        """Stored dtype of each memory operand, outputs first."""
+        """Stored dtype of each memory operand, outputs first, and uint8 for the index, last.
+
+        The index counts elements, so one of its steps is one "byte".
+        """
         return (
             *(slot.stored for slot in self.outputs),
             *(slot.stored for slot in self.inputs if slot.stored is not None),
+            *((uint8,) if self.has_index else ()),
         )
 
     def __str__(self) -> str:

@@ -40,6 +40,7 @@ def choose(
     addresses: Sequence[int],
     outputs: int,
     *,
+    virtual: int = 0,
     value_bytes: int = 0,
     parameter_bytes: int = PARAMETER_BYTES,
 ) -> Launch:
@@ -53,6 +54,8 @@ def choose(
         Bytes of an element and base address of each memory operand, outputs first.
     outputs
         How many of the operands are outputs.
+    virtual
+        How many of the last operands are not in memory (the index): they need no alignment.
     value_bytes
         Bytes of kernel parameters that by-value arguments take.
     parameter_bytes
@@ -63,7 +66,7 @@ def choose(
     ArgumentError
         More operands than the kernel's parameter space holds.
     """
-    layout, tiled = _find_tile(layout, itemsizes, outputs)
+    layout, tiled = _find_tile(layout, itemsizes, outputs, len(itemsizes) - virtual)
     size = layout.shape[0]
     modes = [
         "tiled" if k in tiled else _mode(strides[0], itemsize, size)
@@ -74,7 +77,8 @@ def choose(
         for address, strides, mode in zip(addresses, layout.strides, modes, strict=True)
     ]
     contiguous = len(layout.shape) == 1 and all(mode == "unit" for mode in modes)
-    vector = _vector(modes, widths, itemsizes, outputs, size)
+    real = len(itemsizes) - virtual
+    vector = _vector(modes[:real], widths[:real], itemsizes[:real], outputs, size)
     accesses = tuple(
         Access(mode, min(width, {"unit": vector * itemsize, "tiled": MAX_WIDTH}.get(mode, itemsize)))
         for mode, width, itemsize in zip(modes, widths, itemsizes, strict=True)
@@ -179,7 +183,9 @@ def _extents(
 # -------------------------------------------------------------------------------------------- tiles
 
 
-def _find_tile(layout: Layout, itemsizes: Sequence[int], outputs: int) -> tuple[Layout, frozenset[int]]:
+def _find_tile(
+    layout: Layout, itemsizes: Sequence[int], outputs: int, real: int
+) -> tuple[Layout, frozenset[int]]:
     """Find inputs whose neighbours lie along another dimension than the outputs'.
 
     Returns the layout with that dimension second, and which operands to exchange through shared
@@ -192,7 +198,7 @@ def _find_tile(layout: Layout, itemsizes: Sequence[int], outputs: int) -> tuple[
     if any(layout.strides[k][0] != itemsizes[k] for k in range(outputs)):
         return layout, nothing
     along: dict[int, list[int]] = {}
-    for k in range(outputs, len(itemsizes)):
+    for k in range(outputs, real):
         row, itemsize = layout.strides[k], itemsizes[k]
         if abs(row[0]) <= itemsize:
             continue

@@ -49,25 +49,29 @@ def span(array):
     return low, high + array.itemsize
 
 
-def run(function, outputs, inputs, *, values=(), views=None, force=None):
+def run(function, outputs, inputs, *, values=(), views=None, index=False):
     """Run `function` over NumPy arrays through the plan and the emulated shell; returns the variant."""
     shape = outputs[0].shape
     arrays = [*outputs, *(np.broadcast_to(x, shape) for x in inputs)]
-    layout = coalesce(shape, [a.strides for a in arrays])
-    offsets = getattr(layout, "offsets", (0,) * len(arrays))
-    addresses = [a.ctypes.data + o for a, o in zip(arrays, offsets, strict=True)]
-    launch = choose(layout, [a.itemsize for a in arrays], addresses, len(outputs))
-    if force:
-        launch = force(launch)
+    rows = [a.strides for a in arrays]
+    if index:
+        rows.append(tuple(math.prod(shape[d + 1 :]) for d in range(len(shape))))
+    layout = coalesce(shape, rows)
+    bases = [a.ctypes.data for a in arrays] + [0] * index
+    addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]
+    sizes = [a.itemsize for a in arrays] + [1] * index
+    launch = choose(layout, sizes, addresses, len(outputs), virtual=int(index))
     slots = [
         InputSlot(numjit_dtype(a), numjit_dtype(a), (views or {}).get(k, ""))
         for k, a in enumerate(arrays[len(outputs) :])
     ]
     slots += [InputSlot(dtypes.from_name(np.asarray(v).dtype.name), None) for v in values]
+    if index:
+        slots.append(InputSlot(dtypes.int64, None, index=True))
     spec = ShellSpec(
         tuple(OutputSlot(numjit_dtype(o), numjit_dtype(o)) for o in outputs), tuple(slots), launch.variant
     )
-    emulation(spec, function).run(launch, addresses, values, [span(a) for a in arrays])
+    emulation(spec, function).run(launch, addresses, values, [span(a) for a in arrays] + [(0, 0)] * index)
     return launch.variant
 
 
@@ -233,6 +237,19 @@ def test_misaligned_tiles_and_several_staged_operands():
     variant = run(add3, [out], [x, y, z])
     np.testing.assert_allclose(out, x + y + z, rtol=1e-6)
     assert [access.mode for access in variant.accesses] == ["unit", "tiled", "tiled", "unit"]
+
+
+@pytest.mark.parametrize("shape", [(1000,), (5, 33), (4, 6, 16), (64, 80)])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("flip", [False, True])
+def test_the_index_is_the_logical_element_number(shape, order, flip):
+    rng = np.random.default_rng(0)
+    x = np.asarray(rng.integers(0, 100, shape), np.float64)
+    out = np.empty(shape, np.float64, order)
+    if flip:
+        x, out = x[::-1], out[::-1]
+    run(add, [out], [x], index=True)
+    assert np.array_equal(out, x + np.arange(x.size).reshape(shape))
 
 
 @st.composite
