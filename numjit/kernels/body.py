@@ -171,10 +171,9 @@ class Body:
             if slot.index:
                 columns.append(self._numbers(offsets[-1], count, strides[-1]))
             elif slot.stored is None:
-                width = 2 if slot.dtype.is_complex else 1
-                parts = self.values[component : component + width]
-                component += width
-                value = tuple(parts) if width == 2 else parts[0]
+                parts = self.values[component : component + slot.components]
+                component += slot.components
+                value = tuple(parts) if slot.components == 2 else parts[0]
                 columns.append([value] * count)
             else:
                 if memory in fetched:
@@ -249,7 +248,7 @@ class Body:
         builder = self.builder
         args = [slot for slots in self.results for slot in slots[:1]]
         for slot, value in zip(self.spec.inputs, inputs, strict=True):
-            if slot.dtype.is_complex:
+            if slot.components == 2:
                 args += value
             elif slot.dtype is dtypes.bool_:
                 args.append(builder.zext(value, I8) if value.type.width == 1 else value)

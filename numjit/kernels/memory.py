@@ -14,9 +14,11 @@ from numjit.dtypes import DType
 __all__ = ["load_elements", "load_lanes", "store_elements"]
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-#: Input bytes are never written by a thread that did not read them, so the read-only path is safe.
-LOAD = "ld.global.nc"
-STORE = "st.global"
+#: Streaming accesses (evict first): on an H100 (64M elements, torch 2.11) they were at or within 0.1 % of
+#: the best for every dtype and layout tried; the read-only path (.nc) and plain ones lost 0.1-0.6 %,
+#: L1::no_allocate 2.5-3 %.
+LOAD = "ld.global.cs"
+STORE = "st.global.cs"
 
 
 def load_elements(

@@ -86,9 +86,8 @@ def _value_types(spec: ShellSpec, types: Any) -> list[Any]:
     found = []
     for slot in spec.value_inputs:
         real = slot.dtype.compute.real
-        found += [types.uint8 if real.kind == "b" else getattr(types, real.name)] * (
-            2 if slot.dtype.is_complex else 1
-        )
+        kind = types.int64 if slot.raw else types.uint8 if real.kind == "b" else getattr(types, real.name)
+        found += [kind] * slot.components
     return found
 
 

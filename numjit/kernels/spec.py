@@ -28,16 +28,25 @@ class InputSlot:
     index
         The argument is the element's own number in the result, last dimension fastest; it has strides
         like a memory operand, but nothing is loaded.
+    raw
+        The functor indexes the operand itself: two int64 kernel parameters, address and number of
+        elements, which it is handed as they are.
     """
 
     dtype: DType
     stored: DType | None
     view: str = ""
     index: bool = False
+    raw: bool = False
+
+    @property
+    def components(self) -> int:
+        """How many values the functor takes for it."""
+        return 2 if self.raw or self.dtype.is_complex else 1
 
     def __str__(self) -> str:
-        if self.index:
-            return "index"
+        if self.index or self.raw:
+            return "index" if self.index else "raw"
         source = "value" if self.stored is None else f"{self.stored}{' ' + self.view if self.view else ''}"
         return f"{source}>{self.dtype}"
 

@@ -15,6 +15,8 @@ from numjit.toolchain.nvjitlink import link
 from numjit.toolchain.nvrtc import compile_ltoir
 from tests.support.sass import Cubin
 
+WIDE_LOAD = r"LDG\.E(\.EF)?\.128"
+WIDE_STORE = r"STG\.E(\.EF)?\.128"
 ARCHITECTURES = [(8, 0), (9, 0), (10, 0)]
 CTYPE = {
     "bool": "unsigned char", "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
@@ -69,7 +71,7 @@ def test_contiguous_operands_of_every_dtype_use_128_bit_accesses(dtype, cc):
     cubin.assert_lean()
     assert variant.kind == "contiguous"
     loads = 2 * variant.unroll * variant.vector * dtype.itemsize // 16
-    found = cubin.count(r"LDG\.E\.128"), cubin.count(r"STG\.E\.128")
+    found = cubin.count(WIDE_LOAD), cubin.count(WIDE_STORE)
     if dtype.itemsize == 16:  # the tail's single elements are 128-bit accesses as well
         assert found >= (loads, loads // 2)
     else:
@@ -94,8 +96,8 @@ def test_mixed_dtypes_have_no_narrow_access_in_the_main_loop(names, cc):
     cubin.assert_lean()
     for access, dtype in zip(variant.accesses, kinds, strict=True):
         assert access.width == min(16, variant.vector * dtype.itemsize)
-    assert cubin.count(r"LDG\.E\.128") > 0
-    assert cubin.count(r"STG\.E\.128") > 0
+    assert cubin.count(WIDE_LOAD) > 0
+    assert cubin.count(WIDE_STORE) > 0
 
 
 LAYOUTS = {
@@ -119,8 +121,8 @@ def test_strided_layouts_keep_128_bit_accesses_along_the_inner_dimension(name, c
     cubin.assert_lean()
     assert variant.kind == "strided"
     assert variant.index_bits == 32
-    assert cubin.count(r"STG\.E\.128") >= variant.unroll
-    assert cubin.count(r"LDG\.E\.128") >= vectors * variant.unroll
+    assert cubin.count(WIDE_STORE) >= variant.unroll
+    assert cubin.count(WIDE_LOAD) >= vectors * variant.unroll
     assert cubin.registers <= 64
 
 
@@ -152,7 +154,7 @@ def test_tiles_read_and_write_128_bits_on_both_sides(name, cc):
     assert variant.kind == "tiled"
     assert [str(access) for access in variant.accesses] == ["u16", "t16", "u16"]
     passes = variant.tile**2 * size // (16 * variant.block)
-    assert cubin.count(r"LDG\.E\.128") >= 2 * passes
-    assert cubin.count(r"STG\.E\.128") >= passes
+    assert cubin.count(WIDE_LOAD) >= 2 * passes
+    assert cubin.count(WIDE_STORE) >= passes
     assert cubin.count(r"BAR\.SYNC") == 1
     assert cubin.registers <= 64
