@@ -20,8 +20,11 @@ __all__ = ["copy_rate", "environment", "measure_case", "same"]
 #: Sets of operands to rotate among, so that none is found in the L2 cache.
 SETS = 3
 #: Calls of one batch, and batches of which the median is taken.
-BATCH = 9
+BATCH = 18
 ROUNDS = 7
+#: Calls before each batch on a GPU: whoever comes after a provider that left the GPU idle would else
+#: pay for its clocks (up to 15 % of a batch).
+WARM = 4
 
 
 def environment(device: str) -> dict[str, Any]:
@@ -52,6 +55,8 @@ def _batch(
         for i in range(count):
             call(*sets[i % len(sets)])
         return (time.perf_counter() - start) / count
+    for i in range(min(WARM, count)):
+        call(*sets[i % len(sets)])
     first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     first.record()
     for i in range(count):

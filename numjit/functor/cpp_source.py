@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from numjit.dtypes import DType
+from numjit.dtypes import DType, int64
+from numjit.functor.cpp_raw import RAW_MEMORY, raw_class, raw_loads
 from numjit.functor.cpp_reader import Unit
 from numjit.functor.cpp_tokens import Directive, Token, read_directive, tokenize
 from numjit.functor.cpp_types import CppType
@@ -162,6 +164,11 @@ def directives(unit: Unit) -> list[tuple[Token, Directive]]:
 
 def _bound_type(kind: CppType, bound: Mapping[str, DType]) -> str:
     """Return C++ for a declared type, template parameters replaced."""
+    if kind.is_index:
+        return "long long"
+    if kind.is_raw:
+        element = dataclasses.replace(kind, is_raw=False, spelling=kind.spelling.partition("<")[2][:-1].strip())
+        return f"::numjit_scope::numjit::raw<{_bound_type(element, bound)}>"
     if kind.variable is None:
         return f"::numjit_scope::{_NAMESPACE}::{kind.spelling}" if kind.dtype is None else kind.spelling
     inner = cpp_type(bound[kind.variable])
@@ -201,11 +208,13 @@ def call_lines(
     functor, specialisation
         What to call, at which types.
     inputs
-        C++ expressions, one per argument, of type ``cpp_type(specialisation.inputs[i])``.
+        C++ expressions, one per argument, of type ``cpp_type(specialisation.inputs[i])``; of a raw operand
+        its address and size with a comma between; at the end the element's number, if the functor takes it.
     outputs
         Names to declare, of type ``cpp_type(specialisation.outputs[j])``.
     """
     bound = functor.bindings(specialisation)
+    loads = {k: number for number, k in enumerate(raw_loads(functor, specialisation))}
     lines: list[str] = []
     received: dict[int, str] = {}
     arguments: list[str] = []
@@ -214,6 +223,8 @@ def call_lines(
             received[slot.index] = f"numjit_received{slot.index}"
             lines.append(f"{_bound_type(slot.type, bound)} {received[slot.index]}{{}};")
             arguments.append(received[slot.index])
+        elif slot.type.is_raw:
+            arguments.append(f"{RAW_MEMORY}{{{inputs[slot.index]}, {loads[slot.index]}}}")
         elif slot.type.reference:
             # A reference to const binds to a variable of the declared type.
             kept = f"numjit_kept{slot.index}"
@@ -240,13 +251,36 @@ def _seam_type(dtype: DType) -> str:
     return cpp_type(compute.real)
 
 
-def seam_parameters(specialisation: Specialisation) -> list[str]:
-    """Return the parameters of the seam: output pointers, then inputs by value, complex ones as two reals."""
-    declared = [f"{_seam_type(dtype)}* numjit_o{j}" for j, dtype in enumerate(specialisation.outputs)]
+def seam_inputs(functor: CppFunctor, specialisation: Specialisation) -> list[str]:
+    """Return the seam's parameters by value: complex ones as two reals, raw ones as address and size."""
+    declared = []
     for i, dtype in enumerate(specialisation.inputs):
-        names = (f"numjit_i{i}", f"numjit_j{i}") if dtype.is_complex else (f"numjit_i{i}",)
-        declared.extend(f"{_seam_type(dtype)} {name}" for name in names)
-    return declared
+        is_raw = i in functor.signature.raws
+        kind = "long long" if is_raw else _seam_type(dtype)
+        names = (f"numjit_i{i}", f"numjit_j{i}") if is_raw or dtype.is_complex else (f"numjit_i{i}",)
+        declared.extend(f"{kind} {name}" for name in names)
+    return [*declared, "long long numjit_index"] if functor.uses_index else declared
+
+
+def seam_parameters(functor: CppFunctor, specialisation: Specialisation) -> list[str]:
+    """Return the parameters of the seam: output pointers, then the inputs by value."""
+    declared = [f"{_seam_type(dtype)}* numjit_o{j}" for j, dtype in enumerate(specialisation.outputs)]
+    return [*declared, *seam_inputs(functor, specialisation)]
+
+
+def storage_text(functor: CppFunctor, specialisation: Specialisation, chosen: Sequence[str]) -> str:
+    """Return the headers that read stored elements, with ``numjit::raw`` where the functor takes raw operands."""
+    define = "#define NUMJIT_WITH_COMPLEX\n" if "complex.h" in chosen else ""
+    loads = list(raw_loads(functor, specialisation).values())
+    own = f'#line 1 "numjit/raw"{raw_class(loads)}' if loads else ""
+    return f"{define}{header_text(['storage.h'])}{own}"
+
+
+def seam_dtypes(functor: CppFunctor, specialisation: Specialisation) -> list[DType]:
+    """Return every dtype that the generated program names."""
+    stored = [load.stored for load in raw_loads(functor, specialisation).values()]
+    bound = functor.bindings(specialisation).values()
+    return [*specialisation.inputs, *specialisation.outputs, *bound, *stored]
 
 
 def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: str) -> str:
@@ -260,15 +294,17 @@ def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: s
         Name of the ``extern "C" __device__ int`` function; it takes pointers to the outputs, then the
         inputs by value, each in its compute type (complex as two reals, bool as unsigned char).
     """
-    types = (*specialisation.inputs, *specialisation.outputs, *functor.bindings(specialisation).values())
     inputs: list[str] = []
     for i, dtype in enumerate(specialisation.inputs):
-        if dtype.is_complex:
+        if i in functor.signature.raws:
+            inputs.append(f"numjit_i{i}, numjit_j{i}")
+        elif dtype.is_complex:
             inputs.append(f"{cpp_type(dtype)}(numjit_i{i}, numjit_j{i})")
         elif dtype.kind == "b":
             inputs.append(f"(numjit_i{i} != 0)")
         else:
             inputs.append(f"numjit_i{i}")
+    inputs.append("numjit_index")
     outputs = [f"numjit_r{j}" for j in range(len(specialisation.outputs))]
     lines = call_lines(functor, specialisation, inputs, outputs)
     for j, dtype in enumerate(specialisation.outputs):
@@ -278,9 +314,11 @@ def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: s
         else:
             lines.append(f"*numjit_o{j} = numjit_r{j};")
     body = "".join(f"  {line}\n" for line in lines)
-    parameters = ", ".join(seam_parameters(specialisation))
+    parameters = ", ".join(seam_parameters(functor, specialisation))
+    chosen = library_headers(functor, seam_dtypes(functor, specialisation), host=False)
+    storage = storage_text(functor, specialisation, chosen) if functor.signature.raws else ""
     return (
-        f"{header_text(library_headers(functor, types, host=False))}{user_text(functor)}"
+        f"{header_text(chosen)}{storage}{user_text(functor)}"
         f'extern "C" __device__ int {symbol}({parameters}) {{\n{body}  return 0;\n}}\n'
     )
 
@@ -310,13 +348,18 @@ def probe_source(
     """
     chosen = library_headers(functor, (*inputs, *bound.values()), host=host)
     arguments = []
+    # Which element a raw operand holds does not matter to types.
+    raws = raw_class([]) if functor.signature.raws else ""
     for slot in functor.slots:
-        kind = _bound_type(slot.type, bound) if slot.is_output else cpp_type(inputs[slot.index])
+        if slot.type.is_raw:
+            arguments.append(f"::numjit_standard::declval<{RAW_MEMORY}>()")
+            continue
+        kind = _bound_type(slot.type, bound) if slot.is_output else cpp_type((*inputs, int64)[slot.index])
         arguments.append(f"::numjit_standard::declval<{kind}{'&' if slot.is_output else ''}>()")
     asked = f"decltype({_callee(functor, bound)}({', '.join(arguments)}))"
     code = f"::numjit_standard::numjit_code<::numjit_standard::remove_cv_t<{asked}>>::value"
     device = "" if host else "__device__ "
     return (
-        f"{header_text(chosen)}{user_text(functor) if text is None else text}"
+        f"{header_text(chosen)}{raws}{user_text(functor) if text is None else text}"
         f'extern "C" {{ extern {device}int numjit_code; {device}int numjit_code = 1000 + {code}; }}\n'
     )

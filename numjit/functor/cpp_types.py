@@ -36,6 +36,10 @@ class CppType:
         The return type ``void``.
     spelling
         C++ for it without ``const`` and ``&``.
+    is_raw
+        ``numjit::raw<...>`` of the type that `dtype`, `variable` and `is_complex` name.
+    is_index
+        ``numjit::index``: the element's own number.
     """
 
     dtype: DType | None = None
@@ -46,6 +50,8 @@ class CppType:
     deduced: bool = False
     is_void: bool = False
     spelling: str = ""
+    is_raw: bool = False
+    is_index: bool = False
 
     @property
     def is_output(self) -> bool:
@@ -200,6 +206,8 @@ class _TypeReader:
         if len(words) == 1 and words[0] in self.aliases:
             found, rest = self.read(self.aliases[words[0]])
             return None if rest or found is None else dataclasses.replace(found, spelling=spelling)
+        if words[:2] == ["numjit", "::"]:
+            return self._own(base, words[2:], spelling)
         unqualified = words[2:] if words[:2] == ["std", "::"] else words
         if len(unqualified) == 1 and unqualified[0] in _FIXED:
             return CppType(dtype=dtypes.from_name(_FIXED[unqualified[0]]), spelling=spelling)
@@ -213,6 +221,21 @@ class _TypeReader:
                 "compute in float, numjit converts)",
             )
         return None
+
+    def _own(self, base: Sequence[Token], words: Sequence[str], spelling: str) -> CppType:
+        """Read one of numjit's own types."""
+        if words == ["index"]:
+            return CppType(dtype=dtypes.from_name("int64"), spelling=spelling, is_index=True)
+        if words[:2] == ["raw", "<"]:
+            opened = next(i for i, token in enumerate(base) if token.text == "<")
+            inner, rest = self.read(base[opened + 1 : -1])
+            if inner is not None and not rest and not inner.reference and not (inner.is_raw or inner.is_index):
+                return dataclasses.replace(inner, is_raw=True, is_const=False, spelling=spelling)
+            self.source.fail(
+                base[0].offset,
+                f"'{spelling}': numjit::raw takes a template parameter, a number type or std::complex of one",
+            )
+        self.source.fail(base[0].offset, f"'{spelling}' is no type of numjit's; it has numjit::index and numjit::raw")
 
     def _complex(self, inner: Sequence[Token], spelling: str, where: Token) -> CppType:
         real, rest = self.read(inner)

@@ -27,7 +27,7 @@ __all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober"]
 HEADERS: Final = ("device.h", "library.h", "core.h", "complex.h", "host.h", "storage.h")
 
 #: Raised whenever generated text changes in a way that the headers do not show.
-_GENERATION: Final = "1"
+_GENERATION: Final = "2"
 
 _prober: Callable[[CppFunctor, tuple[DType, ...], Mapping[str, DType]], int] | None = None
 
@@ -66,7 +66,7 @@ class Slot:
     is_output
         Whether `index` counts outputs, not arguments.
     index
-        Which argument (operands, then scalars) or output.
+        Which argument (operands, then scalars, then the element's number) or output.
     """
 
     type: CppType
@@ -100,6 +100,8 @@ class CppFunctor:
         The entry's name.
     signature
         Operands, scalars and outputs. Operands without a name are called ``operand0``, ...
+    uses_index
+        Whether a parameter is declared ``numjit::index``.
 
     Raises
     ------
@@ -183,19 +185,29 @@ class CppFunctor:
             declared, name = read_parameter(source, raw.tokens, self.variables, aliases, function.token)
             read.append((declared, name))
             if declared.is_output:
+                if declared.is_raw or declared.is_index:
+                    source.fail(raw.tokens[0].offset, f"'{declared.spelling}&' cannot be a result; pass it by value")
                 results.append(declared)
                 continue
+            if declared.is_index:
+                if name in self.scalars:
+                    raise self._fail(f"{name!r} is the element's index, so it can be no scalar; rename one of them")
+                continue
+            if declared.is_raw and name in self.scalars:
+                raise self._fail(f"{name!r} is a raw operand, so it can be no scalar; rename one of them")
             made = Parameter(
                 name or f"operand{len(operands)}",
                 declared.dtype,
                 declared.variable,
-                _literal(raw.default),
+                MISSING if declared.is_raw else _literal(raw.default),
+                declared.is_raw,
             )
             if name in self.scalars:
                 scalars.append(dataclasses.replace(made, default=self._scalar_default(name)))
             else:
                 operands.append(made)
-        self._check(results, [name for declared, name in read if not declared.is_output], returns)
+        inputs = [name for declared, name in read if not declared.is_output and not declared.is_index]
+        self._check(results, inputs, returns)
         self.signature = Signature(
             self.name,
             tuple(operands),
@@ -231,6 +243,8 @@ class CppFunctor:
             )
         if returns.is_output and not returns.is_void:
             raise self._fail("it returns a reference; return the value itself")
+        if returns.is_raw:
+            raise self._fail(f"it returns {returns.spelling!r}; return an element of it")
 
     def _scalar_default(self, name: str) -> Any:
         value = self.scalars[name]
@@ -249,6 +263,8 @@ class CppFunctor:
             if declared.is_output:
                 slots.append(Slot(declared, True, output))
                 output += 1
+            elif declared.is_index:
+                slots.append(Slot(declared, False, len(self.signature.operands) + len(self.signature.scalars)))
             elif name in self.scalars:
                 slots.append(Slot(declared, False, scalar))
                 scalar += 1
@@ -256,7 +272,8 @@ class CppFunctor:
                 slots.append(Slot(declared, False, operand))
                 operand += 1
         self.slots = tuple(slots)
-        inputs = [slot for slot in slots if not slot.is_output]
+        self.uses_index = any(slot.type.is_index for slot in slots)
+        inputs = [slot for slot in slots if not slot.is_output and not slot.type.is_index]
         self.argument_types = tuple(slot.type for slot in sorted(inputs, key=lambda slot: slot.index))
 
     def __repr__(self) -> str:
@@ -352,7 +369,9 @@ class CppFunctor:
                 if variable in self.variable_defaults:
                     bound[variable] = self._variable_default(variable, bound)
                     continue
-                operands = list(arguments[: len(self.signature.operands)]) or list(arguments)
+                raws = self.signature.raws
+                operands = [a for k, a in enumerate(arguments[: len(self.signature.operands)]) if k not in raws]
+                operands = operands or list(arguments)
                 declared = [_part(a) for a in operands] if needs_real else operands
             found = result_type(declared, default_dtype) if declared else default_dtype
             if needs_real and not found.is_complex and not found.is_floating:

@@ -39,12 +39,15 @@ class Parameter:
         (an unannotated Python parameter) the argument keeps its own type.
     default
         A number where the parameter may be left out, else `MISSING`.
+    raw
+        An operand that the functor indexes itself; it has no part in broadcasting.
     """
 
     name: str
     dtype: DType | None = None
     variable: str | None = None
     default: Any = MISSING
+    raw: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +66,11 @@ class Signature:
     operands: tuple[Parameter, ...]
     scalars: tuple[Parameter, ...]
     outputs: tuple[Output, ...]
+
+    @property
+    def raws(self) -> frozenset[int]:
+        """Positions of the raw operands."""
+        return frozenset(k for k, parameter in enumerate(self.operands) if parameter.raw)
 
 
 class ArgumentType(NamedTuple):
@@ -85,7 +93,9 @@ class Specialisation:
     arguments
         Types as called: operands in signature order, then scalars in signature order.
     inputs
-        The dtype that each argument, in the same order, is converted to before the functor sees it.
+        The dtype that each argument (of a raw operand: each of its elements), in the same order, is
+        converted to before the functor sees it. The element's index, where the functor takes it, is not
+        counted: on every seam it comes last, as an int64.
     outputs
         The dtype of each result.
     default_dtype

@@ -98,6 +98,10 @@ namespace numjit_scope {
 namespace std {
 using namespace ::numjit_standard;
 }
+// A parameter of this type receives the element's own number; numjit/functor/cpp_raw.py adds numjit::raw.
+namespace numjit {
+using index = long long;
+}
 #define NUMJIT_EACH(DO)                                                                                            \
   DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atanh) DO(cbrt) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc)     \
   DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(floor) DO(lgamma) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb)           \
