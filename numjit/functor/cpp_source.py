@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from numjit.dtypes import DType, int64
-from numjit.functor.cpp_raw import RAW_MEMORY, raw_class, raw_loads
+from numjit.functor.cpp_raw import RAW_MEMORY, cpp_type, raw_class, raw_loads
 from numjit.functor.cpp_reader import Unit
 from numjit.functor.cpp_tokens import Directive, Token, read_directive, tokenize
 from numjit.functor.cpp_types import CppType
@@ -30,20 +30,6 @@ standard_headers: Final = frozenset({
     "float.h", "initializer_list", "limits", "limits.h", "math.h", "numeric", "stddef.h",
     "stdint.h", "stdlib.h", "type_traits", "utility",
 })  # fmt: skip
-
-_SCALAR_NAMES: Final = {
-    "bool": "bool",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "::numjit_complex::complex<float>",
-    "complex128": "::numjit_complex::complex<double>",
-}
-
-
-def cpp_type(dtype: DType) -> str:
-    """Return the C++ type in which a functor sees values of a dtype: its compute type."""
-    name = dtype.compute.name
-    return _SCALAR_NAMES.get(name) or f"::numjit_standard::{name}_t"
 
 
 def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool) -> list[str]:

@@ -1,16 +1,22 @@
-// How the host reads and writes stored elements: conversions between storage and compute types.
+// How the host reads and writes stored elements, and how devices read those of raw operands: conversions
+// between storage and compute types.
 // Rounding is to nearest, ties to even, once, in integer code without branches that compilers vectorise.
 namespace numjit_storage {
+namespace std = ::numjit_standard;
 
-using u8 = ::std::uint8_t;
-using u16 = ::std::uint16_t;
-using u32 = ::std::uint32_t;
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
 
 template <class To, class From>
 inline To bits(From from) {
+#ifdef __CUDACC_RTC__
+  return __builtin_bit_cast(To, from);
+#else
   To to;
   ::std::memcpy(&to, &from, sizeof to);
   return to;
+#endif
 }
 
 // Storage of element types that C++ has no type for.
@@ -23,11 +29,17 @@ template <class R>
 struct Complex {};
 
 inline float half_to_float(u16 h) {
+#ifdef __CUDACC_RTC__
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+  return x;
+#else
   const u32 sign = u32(h & 0x8000u) << 16, magnitude = u32(h & 0x7fffu) << 13;
   // 2^112 moves the exponent's bias from 15 to 127, subnormals included; infinities and NaN are set apart.
   const float scaled = bits<float>(magnitude) * 0x1p112f;
   const u32 special = magnitude | 0x7f800000u;
   return bits<float>(sign | (magnitude >= 0x0f800000u ? special : bits<u32>(scaled)));
+#endif
 }
 inline u16 float_to_half(float x) {
   const u32 whole_bits = bits<u32>(x), sign = whole_bits >> 16 & 0x8000u, a = whole_bits & 0x7fffffffu;
@@ -68,20 +80,38 @@ inline u8 float_to_e4m3(float x) {
   return u8(sign | (a >= 0x43e00000u ? large : finite));
 }
 
+#ifdef __CUDACC_RTC__
+// Nothing that a functor reads is written while it runs, so the read-only path is safe.
+template <class T>
+inline T read(const char* at) {
+  return __ldg(reinterpret_cast<const T*>(at));
+}
+#else
 template <class T>
 struct Unaligned {
   typedef T type __attribute__((aligned(1), may_alias));
 };
+template <class T>
+inline T read(const char* at) {
+  return *reinterpret_cast<const typename Unaligned<T>::type*>(at);
+}
+template <class T>
+inline void write(char* at, T value) {
+  *reinterpret_cast<typename Unaligned<T>::type*>(at) = value;
+}
+#endif
 
 // raw: what lies in memory. load: to the C++ type that represents the element. store: the reverse.
 template <class S>
 struct Access {
-  static S load(const char* at) { return *reinterpret_cast<const typename Unaligned<S>::type*>(at); }
-  static void store(char* at, S value) { *reinterpret_cast<typename Unaligned<S>::type*>(at) = value; }
+  static S load(const char* at) { return read<S>(at); }
+#ifndef __CUDACC_RTC__
+  static void store(char* at, S value) { write<S>(at, value); }
+#endif
 };
 template <>
 struct Access<Bool> {
-  static bool load(const char* at) { return *at != 0; }
+  static bool load(const char* at) { return read<u8>(at) != 0; }
   static void store(char* at, bool value) { *at = value; }
 };
 #define NUMJIT_SMALL_FLOAT(S, RAW, LOAD, STORE)                                                     \
@@ -121,13 +151,13 @@ template <class To>
 struct Convert {
   template <class From>
   static To from(From x) {
-    if constexpr (::std::is_same_v<To, bool>) {
+    if constexpr (std::is_same_v<To, bool>) {
       return x != From(0);
-    } else if constexpr (::std::is_floating_point_v<From> && ::std::is_integral_v<To>) {
-      if constexpr (sizeof(To) <= 2 || ::std::is_same_v<To, ::std::uint32_t>)
-        return static_cast<To>(static_cast<::std::int64_t>(x));
-      else if constexpr (::std::is_same_v<To, ::std::uint64_t>)
-        return x < 0 ? static_cast<To>(static_cast<::std::int64_t>(x)) : static_cast<To>(x);
+    } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+      if constexpr (sizeof(To) <= 2 || std::is_same_v<To, std::uint32_t>)
+        return static_cast<To>(static_cast<std::int64_t>(x));
+      else if constexpr (std::is_same_v<To, std::uint64_t>)
+        return x < 0 ? static_cast<To>(static_cast<std::int64_t>(x)) : static_cast<To>(x);
       else
         return static_cast<To>(x);
     } else {
@@ -137,7 +167,7 @@ struct Convert {
 #ifdef NUMJIT_WITH_COMPLEX
   template <class R>
   static To from(::numjit_complex::complex<R> z) {
-    if constexpr (::std::is_same_v<To, bool>)
+    if constexpr (std::is_same_v<To, bool>)
       return z.real() != 0 || z.imag() != 0;
     else
       return from(z.real());

@@ -1,0 +1,146 @@
+"""Compiles Python functors with strong scalars for either target: type inference and lowering to LLVM."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from numba.core import types
+
+from numjit.codegen.machine import HOST
+from numjit.dtypes import DType
+from numjit.functor.scalars import diagnosis
+from numjit.functor.scalars.lowering import Emitter
+from numjit.functor.scalars.session import Session, Target, compiling
+from numjit.functor.scalars.types import Strong, argument_type, parameter_type, representation, unwrap
+from numjit.functor.signature import ArgumentType
+from numjit.semantics.promotion import result_type
+
+if TYPE_CHECKING:
+    from numjit.functor.python import PythonFunctor
+
+__all__ = [
+    "Compiled",
+    "call_functor",
+    "compile_functor",
+    "compiling",
+    "representation",
+    "result_dtypes",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """A functor lowered for one target, ready to be linked into a caller.
+
+    Attributes
+    ----------
+    arguments
+        Numba types of the functor's parameters.
+    results
+        Numba type of each result.
+    library
+        Numba's code library. On the CPU it is not finished, and the caller adds its own code to it; on
+        the GPU the caller links it.
+    fndesc
+        Numba's description of the function.
+    context
+        The target context that the caller's code is emitted with.
+    is_tuple
+        Whether the functor returns a tuple.
+    """
+
+    arguments: tuple[Any, ...]
+    results: tuple[Any, ...]
+    library: Any
+    fndesc: Any
+    context: Any
+    is_tuple: bool
+
+
+def compile_functor(
+    functor: PythonFunctor,
+    arguments: tuple[ArgumentType, ...],
+    inputs: tuple[DType, ...],
+    default_dtype: DType,
+    target: Target,
+) -> Compiled:
+    """Type and lower a functor for the types of one call.
+
+    Raises
+    ------
+    CompilationError
+        The functor cannot be compiled for these types; the message shows the user's line.
+    ToolchainError
+        The target's compiler is not installed.
+    """
+    signature = functor.signature
+    kinds = tuple(
+        parameter_type(parameter, dtype, argument, default_dtype)
+        for parameter, argument, dtype in zip(
+            (*signature.operands, *signature.scalars), arguments, inputs, strict=True
+        )
+    )
+    with compiling(target) as compiler:
+        session = Session(compiler, default_dtype)
+        try:
+            compiled = session.compile(functor.fn, kinds)
+        finally:
+            session.close()
+    found = compiled.signature.return_type
+    is_tuple = isinstance(found, types.BaseTuple)
+    results = tuple(found.types) if is_tuple else (found,)
+    for result in results:
+        if argument_type(result) is None:
+            raise diagnosis.bad_result(functor.fn, result)
+    return Compiled(
+        kinds, tuple(map(unwrap, results)), compiled.library, compiled.fndesc, session.context, is_tuple
+    )
+
+
+def result_dtypes(compiled: Compiled, default_dtype: DType) -> tuple[DType, ...]:
+    """Return the dtype of each result as inferred; weak numbers count as torch's defaults do."""
+    found = []
+    for kind in compiled.results:
+        argument = argument_type(kind)
+        assert argument is not None
+        found.append(argument.dtype if isinstance(kind, Strong) else result_type([argument], default_dtype))
+    return tuple(found)
+
+
+def call_functor(compiled: Compiled, builder: Any, module: Any, values: list[Any]) -> list[Any]:
+    """Emit a call of the functor.
+
+    Parameters
+    ----------
+    compiled
+        The functor, whose library the caller links.
+    builder, module
+        Where to emit.
+    values
+        Seam values of the inputs (``i1`` for bool, a pair for complex) in their compute types.
+
+    Returns
+    -------
+    list
+        The results' values likewise, each in its compute type (see `Compiled.results`).
+    """
+    context, fndesc = compiled.context, compiled.fndesc
+    emitter = Emitter(context, builder, HOST)
+    packed = [
+        emitter.pack(representation(kind), value)
+        for kind, value in zip(compiled.arguments, values, strict=True)
+    ]
+    if hasattr(fndesc, "call_conv"):  # numba-cuda
+        convention, callee = fndesc.call_conv, fndesc.declare_function(module)
+    else:
+        convention, callee = context.call_conv, context.declare_function(module, fndesc)
+    # The status is ignored: nothing in a checked functor raises, but Numba leaves paths that could.
+    _, returned = convention.call_function(builder, callee, fndesc.restype, compiled.arguments, packed)
+    if compiled.is_tuple:
+        parts = [builder.extract_value(returned, place) for place in range(len(compiled.results))]
+    else:
+        parts = [returned]
+    return [
+        emitter.unpack(representation(kind), part) for kind, part in zip(compiled.results, parts, strict=True)
+    ]

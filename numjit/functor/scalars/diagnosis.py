@@ -1,0 +1,125 @@
+"""Turns what Numba says about a functor into one short error that shows the user's own line."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import threading
+import types as pytypes
+from collections.abc import Iterator
+from typing import Any
+
+from numba.core import types
+from numba.core.errors import NumbaError
+
+from numjit.errors import CompilationError, NumjitError
+
+__all__ = ["bad_result", "explain", "foreign_reason", "note", "source_error", "start"]
+
+_recent = threading.local()
+#: Numba type names of elements, as `Element` builds them.
+_ELEMENT = re.compile(r"numjit\.(\w+)(?:\.zero_dim)?@\w+")
+_PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
+_FOREIGN = ("numpy", "torch", "cupy", "jax", "scipy")
+
+
+def start() -> None:
+    """Forget earlier refusals of this thread."""
+    _recent.refusals = []
+
+
+def note(reason: str) -> None:
+    """Remember why a rule refused: Numba buries it among the reports of its own candidates."""
+    if not hasattr(_recent, "refusals"):
+        start()
+    _recent.refusals.append(reason)
+
+
+def foreign_reason(value: Any) -> str | None:
+    """Return why a captured value or called function cannot be part of a functor; None where it may."""
+    if value is print:
+        return "print() is not available in a functor"
+    if hasattr(value, "__array_interface__") and getattr(value, "shape", ()) != ():
+        return "a captured array would not follow its later changes; pass it as an operand, or use a tuple"
+    module = getattr(value, "__module__", None)
+    kind = type(value).__module__
+    if isinstance(value, pytypes.ModuleType | type) or not callable(value):
+        return None
+    package = next((name.partition(".")[0] for name in (module, kind) if isinstance(name, str)), "")
+    if kind.partition(".")[0] in _FOREIGN:
+        package = kind.partition(".")[0]
+    if package not in _FOREIGN:
+        return None
+    name = getattr(value, "__name__", str(value))
+    return f"{package}.{name} works on whole arrays; a functor sees one element: use Python's math or cmath"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _location(error: BaseException) -> tuple[str, int] | None:
+    """Find the user's file and line: in the error, else in what Numba was working on when it arose."""
+    for link in _chain(error):
+        location = getattr(link, "loc", None)
+        if location is not None:
+            return location.filename, location.line
+    for link in _chain(error):
+        found = None
+        trace = link.__traceback__
+        while trace is not None:
+            for name in ("constraint", "inst"):
+                location = getattr(trace.tb_frame.f_locals.get(name), "loc", None)
+                if location is not None and hasattr(location, "line"):
+                    found = location.filename, location.line
+            trace = trace.tb_next
+        if found is not None:
+            return found
+    return None
+
+
+def _reason(error: BaseException) -> str:
+    texts = [str(link) for link in _chain(error)]
+    for refusal in reversed(getattr(_recent, "refusals", [])):
+        if any(refusal in text for text in texts):
+            return str(refusal)
+    text = _PREFIX.sub("", texts[0].strip())
+    call = re.search(r">>> (.*)", text)
+    if text.startswith("No implementation of function") and call:
+        text = f"{call[1].strip()} is not supported"
+    elif isinstance(error, NumbaError) or "Failed in" in texts[0]:
+        text = text.partition("\n")[0]
+    return _ELEMENT.sub(r"\1", text).strip()
+
+
+def explain(error: BaseException, fn: Any) -> NumjitError:
+    """Return the error to raise for an exception that compiling `fn` gave."""
+    for link in _chain(error):
+        if isinstance(link, NumjitError):  # from a helper, which knew its own line
+            return link
+    return source_error(fn, _location(error), _reason(error))
+
+
+def source_error(fn: Any, location: tuple[str, int] | None, reason: str) -> CompilationError:
+    """Return a `CompilationError` that shows a line of `fn`'s file."""
+    code = fn.__code__
+    file, line = location or (code.co_filename, code.co_firstlineno)
+    text = linecache.getline(file, line).strip()
+    shown = f"\n    {text}" if text else ""
+    return CompilationError(f"functor {fn.__name__!r} cannot be compiled: {reason} ({file}:{line}){shown}")
+
+
+def bad_result(fn: Any, kind: Any) -> CompilationError:
+    """Return the error for a functor whose result is no number."""
+    if kind == types.none or isinstance(kind, types.Optional | types.NoneType):
+        reason = "it does not return a value on every path; add a return statement"
+    elif isinstance(kind, types.BaseTuple):
+        reason = "it returns a tuple inside a tuple; return one flat tuple of numbers"
+    else:
+        reason = f"it returns a value of type {kind}; return a number or a tuple of numbers"
+    return source_error(fn, None, reason)

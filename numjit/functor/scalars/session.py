@@ -1,0 +1,356 @@
+"""Numba's compilers as numjit uses them: contexts of one compilation, and the two targets.
+
+Numba's global contexts are used through subclasses that share their state (so no registry is loaded
+twice, and nothing changes for other users of Numba) but know one compilation, the *session*: which
+plain Python functions have become callable helpers, and why an operation was refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import itertools
+import types as pytypes
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from numba.core import types
+
+from numjit.dtypes import DType
+from numjit.errors import CompilationError
+from numjit.functor.bytecode import unsupported_statement
+from numjit.functor.scalars import diagnosis
+from numjit.functor.scalars.registry import Helper, register
+from numjit.functor.scalars.types import (
+    Element,
+    RefusalError,
+    argument_type,
+    is_declared,
+    parameter_type,
+    unwrap,
+)
+from numjit.toolchain.numba_cuda import numba_cuda_ready
+
+if TYPE_CHECKING:
+    from numjit.functor.python import PythonFunctor
+
+__all__ = ["Session", "Target", "compiling"]
+
+Target = Literal["cpu", "cuda"]
+
+_serial = itertools.count()
+
+
+class Session:
+    """One compilation of a functor with everything it calls.
+
+    Parameters
+    ----------
+    target
+        The compiler.
+    default_dtype
+        ``torch.get_default_dtype()``.
+    """
+
+    def __init__(self, target: TargetCompiler, default_dtype: DType) -> None:
+        self.target = target
+        self.default_dtype = default_dtype
+        self.typing, self.context = target.contexts(self)
+        self.library = target.library(self.context)
+        self._helpers: dict[int, Helper] = {}
+        self._inserted: list[object] = []
+        self._running: list[Any] = []
+
+    def compile(self, fn: Any, arguments: tuple[Any, ...]) -> Any:
+        """Run Numba on one function; errors name the user's line."""
+        if fn in self._running:
+            raise RefusalError(f"{fn.__name__!r} calls itself; recursion is not supported")
+        bad = unsupported_statement(fn.__code__)
+        if bad is not None:
+            line, what = bad
+            raise diagnosis.source_error(fn, (fn.__code__.co_filename, line), f"it contains {what}")
+        if not self._running:
+            diagnosis.start()
+        self._running.append(fn)
+        try:
+            return self.target.compile(self, fn, arguments)
+        except CompilationError:
+            raise
+        except Exception as error:
+            raise diagnosis.explain(error, fn) from error
+        finally:
+            self._running.pop()
+
+    def helper(self, fn: Any) -> Helper:
+        """Return the callable type of a Python function, or of a decorated one."""
+        found = self._helpers.get(id(fn))
+        if found is None:
+            found = self._helpers[id(fn)] = self._make_helper(fn)
+        return found
+
+    def _make_helper(self, fn: Any) -> Helper:
+        functor = getattr(fn, "__numjit_functor__", None)
+        function = fn if functor is None else functor.fn
+        parameters = _relaxed(inspect.signature(function) if functor is None else functor.python_signature)
+        done: dict[tuple[Any, ...], tuple[Any, object]] = {}
+
+        def resolve(args: Any, kws: Any) -> Any:
+            folded = self._fold(parameters, args, kws)
+            if functor is not None:
+                folded = _declared(functor, folded, self.default_dtype)
+            if folded not in done:
+                compiled = self.compile(function, folded)
+                if functor is not None:
+                    _check_results(functor, compiled.signature.return_type)
+                key = object()
+                linked = () if compiled.library is self.library else (compiled.library,)
+                self.context.insert_user_function(key, compiled.fndesc, linked)
+                self._inserted.append(key)
+                done[folded] = compiled, key
+            return done[folded][0].signature.replace(pysig=parameters)
+
+        def implementation(sig: Any) -> object:
+            return done[sig.args][1]
+
+        return Helper(f"numjit.helper({function.__qualname__}#{next(_serial)})", resolve, implementation)
+
+    @staticmethod
+    def _fold(parameters: inspect.Signature, args: Any, kws: Any) -> tuple[Any, ...]:
+        from numba.core.typing import fold_arguments
+
+        folded = fold_arguments(
+            parameters,
+            tuple(types.unliteral(kind) for kind in args),
+            {name: types.unliteral(kind) for name, kind in kws.items()},
+            lambda _index, _parameter, kind: kind,
+            lambda _index, _parameter, default: types.Omitted(default),
+            lambda _index, _parameter, kinds: types.StarArgTuple(kinds),
+        )
+        return tuple(folded)
+
+    def close(self) -> None:
+        """Take the helpers out of Numba's shared tables."""
+        for key in self._inserted:
+            self.context.remove_user_function(key)
+        self._inserted.clear()
+        # Numba's caches keep the types themselves for good; at least let go of what they compiled.
+        for helper in self._helpers.values():
+            helper.forget()
+        self._helpers.clear()
+
+
+def _relaxed(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature whose keyword-only parameters are ordinary: Numba binds those wrongly."""
+    parameters = [
+        p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.KEYWORD_ONLY else p
+        for p in signature.parameters.values()
+    ]
+    return inspect.Signature(parameters, __validate_parameters__=False)
+
+
+def _declared(functor: PythonFunctor, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
+    """Return the parameter types of a decorated functor that another functor calls with `kinds`."""
+    arguments = []
+    for kind in kinds:
+        argument = argument_type(unwrap(kind))
+        if argument is None:
+            raise RefusalError(f"{functor.name!r} cannot be called with a value of type {kind}")
+        arguments.append(argument)
+    inputs = functor.input_dtypes(tuple(arguments), default_dtype)
+    parameters = (*functor.signature.operands, *functor.signature.scalars)
+    return tuple(
+        kind
+        if dtype is argument.dtype and not is_declared(parameter)
+        else parameter_type(parameter, dtype, argument, default_dtype)
+        for kind, parameter, argument, dtype in zip(kinds, parameters, arguments, inputs, strict=True)
+    )
+
+
+def _check_results(functor: PythonFunctor, found: Any) -> None:
+    """Refuse a call whose result would have to be converted to what the called functor declares."""
+    results = found.types if isinstance(found, types.BaseTuple) else (found,)
+    for output, result in zip(functor.signature.outputs, results, strict=False):
+        argument = argument_type(result)
+        if output.dtype is not None and argument is not None and argument.dtype is not output.dtype:
+            raise RefusalError(
+                f"{functor.name!r} declares a result of {output.dtype}, but computes {argument.dtype}; a "
+                f"functor that others call must return what it declares: convert inside {functor.name!r}"
+            )
+
+
+def _divmod(x: Any, y: Any) -> Any:
+    return x // y, x % y
+
+
+class _TypingMixin:
+    """Typing context in which undecorated Python functions and numjit functors can be called."""
+
+    session: Session
+
+    def resolve_value_type(self, value: Any) -> Any:
+        if getattr(value, "__numjit_functor__", None) is not None:
+            if value.__numjit_functor__.kind != "python":
+                raise RefusalError(
+                    f"{value.__name__!r} is a C++ functor; only Python functors can be called here"
+                )
+            return self.session.helper(value)
+        reason = diagnosis.foreign_reason(value)
+        if reason is not None:
+            raise RefusalError(reason)
+        if value is divmod:
+            return self.session.helper(_divmod)
+        if isinstance(value, pytypes.FunctionType) and self._get_global_type(value) is None:  # type: ignore[attr-defined]
+            return self.session.helper(value)
+        return super().resolve_value_type(value)  # type: ignore[misc]
+
+    def resolve_getattr(self, kind: Any, name: str) -> Any:
+        if isinstance(kind, types.Module):
+            reason = diagnosis.foreign_reason(getattr(kind.pymod, name, None))
+            if reason is not None:
+                raise RefusalError(reason)
+        found = super().resolve_getattr(kind, name)  # type: ignore[misc]
+        if found is None and isinstance(kind, types.Module):
+            raise RefusalError(f"{kind.pymod.__name__}.{name} is not supported in a functor")
+        if found is None and isinstance(kind, Element):
+            raise RefusalError(
+                f"elements have no attribute {name!r}; use Python's math functions and operators"
+            )
+        return found
+
+
+@functools.cache
+def _subclasses(target: Target) -> tuple[type, type]:
+    typing_base, context_base = map(type, _TARGETS[target].bases())
+    # The slot lies outside the instance dictionary, which is the shared one of Numba's global context.
+    typing = type("NumjitTypingContext", (_TypingMixin, typing_base), {"__slots__": ("session",)})
+    context = type(
+        "NumjitTargetContext",
+        (context_base,),
+        {"__slots__": ("session",), "typing_context": property(lambda self: self.session.typing)},
+    )
+    return typing, context
+
+
+def _scoped(cls: type, base: Any, session: Session) -> Any:
+    scoped: Any = object.__new__(cls)
+    scoped.__dict__ = base.__dict__
+    scoped.session = session
+    return scoped
+
+
+# -------------------------------------------------------------------------------------------- targets
+
+
+class TargetCompiler:
+    """What differs between Numba's two compilers."""
+
+    name: Target
+
+    def bases(self) -> tuple[Any, Any]:
+        """Return Numba's global typing and target contexts, with every registry loaded."""
+        raise NotImplementedError
+
+    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...]) -> Any:
+        """Run the compiler pipeline and return its compile result."""
+        raise NotImplementedError
+
+    def library(self, context: Any) -> Any:  # noqa: ARG002
+        """Return the code library that a whole session shares, or None where each function has its own."""
+        return None
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        """Hold whatever compilation needs."""
+        raise NotImplementedError
+        yield
+
+    def contexts(self, session: Session) -> tuple[Any, Any]:
+        """Return the session's typing and target contexts."""
+        register(self.name)
+        typing, context = self.bases()
+        typing.refresh()
+        context.refresh()
+        typing_class, context_class = _subclasses(self.name)
+        return _scoped(typing_class, typing, session), _scoped(context_class, context, session)
+
+
+class _Cpu(TargetCompiler):
+    name: Target = "cpu"
+
+    def bases(self) -> tuple[Any, Any]:
+        from numba.core.registry import cpu_target
+
+        return cpu_target.typing_context, cpu_target.target_context
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        from numba.core.compiler_lock import global_compiler_lock
+        from numba.core.target_extension import target_override
+
+        with global_compiler_lock, target_override("cpu"):
+            yield
+
+    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...]) -> Any:
+        from numba.core.compiler import Flags, compile_extra
+
+        flags = Flags()
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.forceinline = True
+        flags.no_compile = True
+        flags.error_model = "numpy"
+        return compile_extra(
+            session.typing, session.context, fn, arguments, None, flags, {}, library=session.library
+        )
+
+    def library(self, context: Any) -> Any:
+        # One for all: Numba never frees a finished CPU library (0.15 MB each), and optimises each alone.
+        return context.codegen().create_library(f"numjit_{next(_serial)}")
+
+
+class _Cuda(TargetCompiler):
+    name: Target = "cuda"
+
+    def bases(self) -> tuple[Any, Any]:
+        from numba.cuda.descriptor import cuda_target
+
+        return cuda_target.typing_context, cuda_target.target_context
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        with numba_cuda_ready():
+            from numba.cuda import utils
+            from numba.cuda.core.compiler_lock import global_compiler_lock
+
+            with global_compiler_lock, utils.numba_target_override():
+                yield
+
+    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...]) -> Any:
+        from numba.cuda.compiler import CUDACallConv, compile_extra
+        from numba.cuda.flags import CUDAFlags
+
+        flags = CUDAFlags()
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        flags.error_model = "numpy"
+        flags.forceinline = flags.lto = True
+        return compile_extra(
+            session.typing,
+            session.context,
+            fn,
+            arguments,
+            None,
+            flags,
+            {},
+            call_conv=CUDACallConv(session.context),
+            abi_info={},
+        )
+
+
+_TARGETS: dict[Target, TargetCompiler] = {"cpu": _Cpu(), "cuda": _Cuda()}
+
+
+@contextlib.contextmanager
+def compiling(target: Target) -> Iterator[TargetCompiler]:
+    """Hold a target's compiler: one thread at a time, for the whole of a functor's compilation."""
+    compiler = _TARGETS[target]
+    with compiler.ready():  # holds Numba's own global lock
+        yield compiler
