@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -30,9 +32,23 @@ class Machine:
     on_access: Callable[[Any, Any, int], None] | None = None
 
     @property
+    def converts_half(self) -> bool:
+        """Whether the host converts float16 in hardware (without, LLVM would call a library for each)."""
+        return not self.is_ptx and _host_converts_half()
+
+    @property
     def is_ptx(self) -> bool:
         """Whether PTX is emitted."""
         return self.kind == "ptx"
+
+
+@functools.cache
+def _host_converts_half() -> bool:
+    import llvmlite.binding as llvm
+
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return True
+    return bool(llvm.get_host_cpu_features().get("f16c", False))
 
 
 #: The CPU.

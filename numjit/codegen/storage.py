@@ -22,7 +22,7 @@ from numjit.dtypes import DType
 __all__ = ["convert", "decode", "encode", "lane_type", "lanes_of", "round_to", "value_type"]
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-F32, F64 = ir.FloatType(), ir.DoubleType()
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 
 
 class _Format(NamedTuple):
@@ -84,6 +84,8 @@ def _decode_lane(builder: Any, machine: Machine, dtype: DType, lane: Any) -> Any
     if dtype is dtypes.float16:
         if machine.is_ptx:
             return _asm(builder, F32, "cvt.f32.f16 $0, $1;", "=f,h", lane)
+        if machine.converts_half:
+            return builder.fpext(builder.bitcast(lane, F16), F32)
         return _widen(builder, dtype, lane)
     if dtype is dtypes.float8_e5m2:  # the upper byte of a float16
         half = builder.shl(builder.zext(lane, I16), I16(8))
@@ -146,6 +148,8 @@ def _encode_lane(builder: Any, machine: Machine, dtype: DType, value: Any) -> An
     if dtype is dtypes.float16:
         if machine.is_ptx:
             return _asm(builder, I16, "cvt.rn.f16.f32 $0, $1;", "=h,f", value)
+        if machine.converts_half:
+            return builder.bitcast(builder.fptrunc(value, F16), I16)
         return builder.trunc(_narrow(builder, dtype, value), I16)
     if dtype is dtypes.float8_e4m3fn and machine.is_ptx and machine.cc >= (8, 9):
         pair = _asm(builder, I16, "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "=h,f,f", F32(0.0), value)

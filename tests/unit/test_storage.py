@@ -35,7 +35,8 @@ def build(emit, arg, ret):
     b.cbranch(b.icmp_unsigned("<", nxt, fn.args[2]), loop, done)
     b.position_at_end(done)
     b.ret_void()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=3)
+    target, features = llvm.Target.from_default_triple(), llvm.get_host_cpu_features().flatten()
+    machine = target.create_target_machine(opt=3, cpu=llvm.get_host_cpu_name(), features=features)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
     engine.finalize_object()
     _engines.append(engine)
@@ -54,6 +55,17 @@ def build(emit, arg, ret):
 SMALL = [dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2]
 
 
+@pytest.fixture(params=[True, False], ids=["hardware", "bits"])
+def half(request, monkeypatch):
+    """With and without the host's own float16 conversions."""
+    from numjit.codegen import machine
+
+    if request.param and not machine._host_converts_half():
+        pytest.skip("this CPU does not convert float16")
+    monkeypatch.setattr(machine, "_host_converts_half", lambda: request.param)
+
+
+@pytest.mark.usefixtures("half")
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_decode_every_bit_pattern_as_torch(dtype):
     bits = np.arange(1 << dtype.bits, dtype=f"u{dtype.itemsize}")
@@ -65,6 +77,7 @@ def test_decode_every_bit_pattern_as_torch(dtype):
     assert torch.equal(torch.signbit(got), torch.signbit(want))
 
 
+@pytest.mark.usefixtures("half")
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_encode_as_torch(dtype):
     rng = np.random.default_rng(0)
