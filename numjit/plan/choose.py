@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -9,26 +10,53 @@ from numjit.errors import ArgumentError
 from numjit.plan.coalesce import Layout
 from numjit.plan.variant import Access, Launch, Variant, magic_divisor, tile_pitch
 
-__all__ = ["choose"]
+__all__ = ["ALTERNATIVES", "DEFAULT", "Knobs", "choose"]
 
-#: Bytes of one access at most (LDG.E.128).
-MAX_WIDTH = 16
-#: Bytes that one thread moves per operand and step at most; keeps mixed dtypes within the registers.
-MAX_THREAD_BYTES = 64
-#: Threads of a block, and steps of a thread where a step is a vector or a single element. On an H100
-#: (torch 2.11, 32-256M elements, roof fractions of block x steps): add float32 512x1 1.020, 256x1 1.019,
-#: 128x1 1.018; gelu bfloat16 256x1 1.008, 128x1 1.004, 512x1 1.002; float32 + bfloat16 256x1 1.000.
-#: Accesses of 8 bytes gain 1 % for additions of 1- and 2-byte types and lose 7 % for gelu.
-BLOCK = 256
-UNROLL_VECTOR = 1
-UNROLL_ELEMENT = 2
+
+@dataclasses.dataclass(frozen=True)
+class Knobs:
+    """What may differ from card to card without changing any result.
+
+    The defaults are measured. On an H100 (torch 2.11, 32-256M elements; roof fractions of block x
+    steps): add float32 512x1 1.020, 256x1 1.019, 128x1 1.018; gelu bfloat16 256x1 1.008, 128x1 1.004,
+    512x1 1.002; float32 + bfloat16 256x1 1.000; x.t() + y bfloat16 .967 with blocks of 256 and 512,
+    .953 with 128. Accesses of 8 bytes gain 1 % for additions of 1- and 2-byte types and lose 7 % for gelu.
+
+    Attributes
+    ----------
+    block
+        Threads of a block.
+    vectors, elements
+        Steps of a thread, where a step is a vector or a single element.
+    width
+        Bytes of one access at most (16 is LDG.E.128).
+    thread_bytes
+        Bytes that a thread moves per operand and step at most; keeps mixed dtypes within the registers.
+    """
+
+    block: int = 256
+    vectors: int = 1
+    elements: int = 2
+    width: int = 16
+    thread_bytes: int = 64
+
+
+DEFAULT = Knobs()
+#: What autotuning tries besides the defaults.
+ALTERNATIVES = (
+    Knobs(block=128),
+    Knobs(block=512),
+    Knobs(vectors=2, elements=4),
+    Knobs(block=512, width=8),
+    Knobs(width=8, vectors=2),
+    Knobs(block=128, vectors=4, elements=8),
+)
 #: Ranks that have a kernel of their own; in between, dimensions of size 1 fill up.
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 25)
 #: Offsets and item numbers below this use 32-bit arithmetic.
 INDEX32_LIMIT = 1 << 31
-#: Threads of a block that exchanges a tile, the least size of both dimensions that pays for one, and
-#: bytes of shared memory that a kernel may declare.
-TILE_BLOCK = 256
+#: The least size of both dimensions that pays for a tile, and bytes of shared memory that a kernel may
+#: declare.
 TILE_LEAST = 16
 SHARED_BYTES = 48 << 10
 #: Bytes of kernel parameters that every device takes.
@@ -44,6 +72,7 @@ def choose(
     virtual: int = 0,
     value_bytes: int = 0,
     parameter_bytes: int = PARAMETER_BYTES,
+    knobs: Knobs = DEFAULT,
 ) -> Launch:
     """Choose the kernel for a layout.
 
@@ -61,6 +90,8 @@ def choose(
         Bytes of kernel parameters that by-value arguments take.
     parameter_bytes
         Bytes of kernel parameters that the device takes.
+    knobs
+        What may be tuned.
 
     Raises
     ------
@@ -74,26 +105,26 @@ def choose(
         for k, (strides, itemsize) in enumerate(zip(layout.strides, itemsizes, strict=True))
     ]
     widths = [
-        math.gcd(MAX_WIDTH, address, *_stepping(mode, strides))
+        math.gcd(knobs.width, address, *_stepping(mode, strides))
         for address, strides, mode in zip(addresses, layout.strides, modes, strict=True)
     ]
     contiguous = len(layout.shape) == 1 and all(mode == "unit" for mode in modes)
     real = len(itemsizes) - virtual
-    vector = _vector(modes[:real], widths[:real], itemsizes[:real], outputs, size)
+    vector = _vector(modes[:real], widths[:real], itemsizes[:real], outputs, size, knobs)
     accesses = tuple(
-        Access(mode, min(width, {"unit": vector * itemsize, "tiled": MAX_WIDTH}.get(mode, itemsize)))
+        Access(mode, min(width, {"unit": vector * itemsize, "tiled": knobs.width}.get(mode, itemsize)))
         for mode, width, itemsize in zip(modes, widths, itemsizes, strict=True)
     )
     even = size % vector == 0
-    unroll = UNROLL_ELEMENT if vector == 1 else UNROLL_VECTOR
+    unroll = knobs.elements if vector == 1 else knobs.vectors
     if tiled:
-        launch = _tiled(layout, itemsizes, accesses, vector)
+        launch = _tiled(layout, itemsizes, accesses, vector, knobs.block)
     elif contiguous:
-        grid = -(-size // (BLOCK * vector * unroll))
-        variant = Variant("contiguous", 1, vector, unroll, accesses, 64, BLOCK, even=True)
+        grid = -(-size // (knobs.block * vector * unroll))
+        variant = Variant("contiguous", 1, vector, unroll, accesses, 64, knobs.block, even=True)
         launch = Launch(variant, grid, (size,))
     else:
-        launch = _strided(layout, itemsizes, accesses, vector, unroll if even else 1, even=even)
+        launch = _strided(layout, itemsizes, accesses, vector, unroll if even else 1, knobs.block, even=even)
     needed = len(itemsizes) * 8 + value_bytes + len(launch.extents) * launch.variant.index_bits // 8
     if needed > parameter_bytes:
         raise ArgumentError(
@@ -117,14 +148,19 @@ def _mode(stride: int, itemsize: int, size: int) -> str:
 
 
 def _vector(
-    modes: Sequence[str], widths: Sequence[int], itemsizes: Sequence[int], outputs: int, size: int
+    modes: Sequence[str],
+    widths: Sequence[int],
+    itemsizes: Sequence[int],
+    outputs: int,
+    size: int,
+    knobs: Knobs,
 ) -> int:
     """Elements a thread handles at once: as many as full-width stores of every output take."""
     if any(mode != "unit" for mode in modes[:outputs]):
         return 1
-    vector = max(1, min(MAX_WIDTH // min(itemsizes), MAX_THREAD_BYTES // max(itemsizes)))
+    vector = max(1, min(knobs.width // min(itemsizes), knobs.thread_bytes // max(itemsizes)))
     for width, itemsize in zip(widths[:outputs], itemsizes[:outputs], strict=True):
-        if width < min(MAX_WIDTH, vector * itemsize):
+        if width < min(knobs.width, vector * itemsize):
             vector = max(1, width // itemsize)
     return min(vector, 1 << (size.bit_length() - 1))
 
@@ -139,15 +175,16 @@ def _strided(
     accesses: tuple[Access, ...],
     vector: int,
     unroll: int,
+    block: int,
     *,
     even: bool,
 ) -> Launch:
     shape, strides = _padded(layout, 1)
     chunks = -(-shape[0] // vector)
     items = chunks * math.prod(shape[1:])
-    grid = -(-items // (BLOCK * unroll))
-    index_bits = _index_bits(shape, strides, itemsizes, grid * BLOCK * unroll)
-    variant = Variant("strided", len(shape), vector, unroll, accesses, index_bits, BLOCK, even)
+    grid = -(-items // (block * unroll))
+    index_bits = _index_bits(shape, strides, itemsizes, grid * block * unroll)
+    variant = Variant("strided", len(shape), vector, unroll, accesses, index_bits, block, even)
     return Launch(variant, grid, _extents((items, shape[0]), (chunks, *shape[1:]), strides, index_bits))
 
 
@@ -231,13 +268,15 @@ def _tile_bytes(itemsizes: Sequence[int]) -> int:
     return sum(side * tile_pitch(side, itemsize) * itemsize for itemsize in itemsizes)
 
 
-def _tiled(layout: Layout, itemsizes: Sequence[int], accesses: tuple[Access, ...], vector: int) -> Launch:
+def _tiled(
+    layout: Layout, itemsizes: Sequence[int], accesses: tuple[Access, ...], vector: int, block: int
+) -> Launch:
     side = _tile_side([n for n, access in zip(itemsizes, accesses, strict=True) if access.mode == "tiled"])
     shape, strides = _padded(layout, 2)
     tiles = tuple(-(-n // side) for n in shape[:2])
     grid = math.prod(tiles) * math.prod(shape[2:])
     index_bits = _index_bits(shape, strides, itemsizes, max(grid, *(side * n for n in tiles)))
     variant = Variant(
-        "tiled", len(shape), min(vector, side), 1, accesses, index_bits, TILE_BLOCK, even=False, tile=side
+        "tiled", len(shape), min(vector, side), 1, accesses, index_bits, block, even=False, tile=side
     )
     return Launch(variant, grid, _extents((grid, *shape[:2]), (*tiles, *shape[2:]), strides, index_bits))

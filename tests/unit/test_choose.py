@@ -1,9 +1,11 @@
 """The choice of kernel: a pure function of layout, element sizes and alignment."""
 
+import math
+
 import pytest
 
 from numjit.errors import ArgumentError
-from numjit.plan.choose import choose
+from numjit.plan.choose import ALTERNATIVES, choose
 from numjit.plan.coalesce import coalesce
 
 
@@ -84,3 +86,20 @@ def test_more_operands_than_the_parameter_space_holds():
         plan((2,) * 16, rows, [4] * 60)
     layout = coalesce((2,) * 16, rows)
     assert choose(layout, [4] * 60, [0] * 60, 1, parameter_bytes=32764).variant.rank == 16
+
+
+@pytest.mark.parametrize("knobs", ALTERNATIVES, ids=str)
+def test_every_alternative_covers_the_same_elements(knobs):
+    for shape, rows in (
+        ((10_007,), [(4,), (4,)]),
+        ((33, 64), [(256, 4), (0, 4)]),
+        ((64, 70), [(280, 4), (4, 256)]),
+    ):
+        launch = choose(coalesce(shape, rows), [4, 4], [0, 0], 1, knobs=knobs)
+        variant = launch.variant
+        if variant.kind == "tiled":
+            covered = launch.grid * variant.tile**2
+        else:
+            covered = launch.grid * variant.block * variant.vector * variant.unroll
+        assert covered >= math.prod(shape)
+        assert variant.block == knobs.block
