@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from numjit import dtypes
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.coalesce import coalesce
-from numjit.plan.choose import choose
+from numjit.plan.choose import ALTERNATIVES, DEFAULT, choose
 from tests.support.emulator import emulation
 
 
@@ -49,7 +49,7 @@ def span(array):
     return low, high + array.itemsize
 
 
-def run(function, outputs, inputs, *, values=(), views=None, index=False):
+def run(function, outputs, inputs, *, values=(), views=None, index=False, knobs=DEFAULT):
     """Run `function` over NumPy arrays through the plan and the emulated shell; returns the variant."""
     shape = outputs[0].shape
     arrays = [*outputs, *(np.broadcast_to(x, shape) for x in inputs)]
@@ -60,7 +60,7 @@ def run(function, outputs, inputs, *, values=(), views=None, index=False):
     bases = [a.ctypes.data for a in arrays] + [0] * index
     addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]
     sizes = [a.itemsize for a in arrays] + [1] * index
-    launch = choose(layout, sizes, addresses, len(outputs), virtual=int(index))
+    launch = choose(layout, sizes, addresses, len(outputs), virtual=int(index), knobs=knobs)
     slots = [
         InputSlot(numjit_dtype(a), numjit_dtype(a), (views or {}).get(k, ""))
         for k, a in enumerate(arrays[len(outputs) :])
@@ -250,6 +250,20 @@ def test_the_index_is_the_logical_element_number(shape, order, flip):
         x, out = x[::-1], out[::-1]
     run(add, [out], [x], index=True)
     assert np.array_equal(out, x + np.arange(x.size).reshape(shape))
+
+
+@pytest.mark.parametrize("knobs", ALTERNATIVES, ids=str)
+def test_tuned_kernels_give_the_same(knobs):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 90, 70)).astype(np.float32)
+    out = np.empty_like(x)
+    run(add, [out], [x, y], knobs=knobs)
+    assert np.array_equal(out, x + y)
+    run(add, [out], [x, y[:, :1]], knobs=knobs)
+    assert np.array_equal(out, x + y[:, :1])
+    z = np.ascontiguousarray(y.T).T
+    run(add, [out], [x, z], knobs=knobs)
+    assert np.array_equal(out, x + y)
 
 
 @st.composite
