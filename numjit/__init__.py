@@ -9,9 +9,11 @@ __version__ = "0.1.0"  # first: submodules read it
 
 from typing import TYPE_CHECKING, Any
 
+from numjit import math
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
+from numjit.functor.markers import index
 from numjit.torch_override import override
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
@@ -28,6 +30,7 @@ if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors
     int16: Any
     int32: Any
     int64: Any
+    raw: Any
     uint8: Any
     uint16: Any
     uint32: Any
@@ -52,6 +55,7 @@ else:
         uint32,
         uint64,
     )
+    from numjit.functor.markers import raw
 
 __all__ = [
     "DType",
@@ -67,11 +71,14 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "index",
     "int8",
     "int16",
     "int32",
     "int64",
+    "math",
     "override",
+    "raw",
     "uint8",
     "uint16",
     "uint32",

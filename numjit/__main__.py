@@ -34,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from numjit import info
 
         return info.run()
+    if options.command == "tune":
+        from numjit import tune
+
+        return tune.run(options.functor, options.shape, options.dtype)
     parser.print_help(sys.stderr)
     return 2
 
@@ -44,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         description="numjit turns a function of one element into an operation over whole tensors.",
     )
     parser.add_argument("--version", action=_Version, help="print numjit's version and leave")
-    commands = parser.add_subparsers(dest="command", title="commands", metavar="{demo,info}")
+    commands = parser.add_subparsers(dest="command", title="commands", metavar="{demo,info,tune}")
 
     demo = commands.add_parser(
         "demo",
@@ -71,6 +75,20 @@ def _parser() -> argparse.ArgumentParser:
         help="show versions, GPUs, the toolchain and the cache, and what is missing",
         description="Show versions, GPUs, the toolchain and the cache. The exit status is 1 if something "
         "that this machine needs is missing; the last lines then say what to do.",
+    )
+
+    tune = commands.add_parser(
+        "tune",
+        help="time launch alternatives of a functor on this GPU and remember the fastest",
+        description="Time launch alternatives of a functor on this machine's GPU, print them, and remember "
+        "the fastest for functors made with autotune=True. Results never change.",
+    )
+    tune.add_argument("functor", metavar="MODULE:NAME", help="an operation made by numjit.elementwise")
+    tune.add_argument(
+        "--shape", nargs="+", default=["16777216"], help="shapes such as 8192,8192 (default: %(default)s)"
+    )
+    tune.add_argument(
+        "--dtype", nargs="+", default=["float32"], help="dtypes of the operands (default: %(default)s)"
     )
     return parser
 

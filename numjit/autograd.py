@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numjit.errors import AutogradError, OutputError
 
 if TYPE_CHECKING:
-    from numjit.call import Arguments, Call
+    from numjit.call import Arguments, Call, Nullary
 
 __all__ = ["run_recorded"]
 
@@ -39,7 +39,9 @@ def _node() -> Any:
     return NoGradient
 
 
-def run_recorded(call: Call, name: str, arguments: Arguments, out: Any) -> tuple[Any, ...]:
+def run_recorded(
+    call: Call, name: str, arguments: Arguments, out: Any, nullary: Nullary | None = None
+) -> tuple[Any, ...]:
     """Run a call and record it in torch's graph.
 
     Raises
@@ -53,5 +55,5 @@ def run_recorded(call: Call, name: str, arguments: Arguments, out: Any) -> tuple
             "call under torch.no_grad() or detach the operands"
         )
     tensors = [seen.original for seen in arguments.arrays if seen.requires_grad]
-    results: tuple[Any, ...] = _node().apply(lambda: call.run(arguments, None, None), name, *tensors)
+    results: tuple[Any, ...] = _node().apply(lambda: call.run(arguments, None, nullary), name, *tensors)
     return results

@@ -27,6 +27,7 @@ __all__ = [
     "build_kernel",
     "check_functor",
     "device_code",
+    "device_function",
     "host_chunk",
     "link_kernel",
     "shell_code",
@@ -143,6 +144,34 @@ def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int,
     return made
 
 
+def device_function(
+    functor: Functor,
+    arguments: tuple[ArgumentType, ...],
+    default_dtype: DType,
+    cc: tuple[int, int],
+) -> Any:
+    """Return a functor as something that a ``numba.cuda`` kernel can call, and its linker inlines."""
+    from numjit.functor.device_function import declare
+
+    specialisation = specialise(functor, arguments, default_dtype, "cuda")
+    key = digest("device function", _functor_key(functor, specialisation, cc))
+    symbol = f"numjit_function_{key[:32]}"
+    code = default_store().get(key, ".ltoir")
+    if code is None:
+        if isinstance(functor, CppFunctor):
+            from numjit.functor.cpp_source import device_source
+            from numjit.toolchain.nvrtc import compile_ltoir
+
+            source = device_source(functor, specialisation, symbol, for_kernels=True)
+            code = compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
+        else:
+            from numjit.functor.device import compile_device
+
+            code = compile_device(functor, specialisation, symbol, cc, for_kernels=True)
+        default_store().put(key, ".ltoir", code)
+    return declare(functor, specialisation, code, symbol)
+
+
 def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
     """Return a shell's LTO-IR and the name of its kernel, compiled if they are not cached."""
     key = _shell_key(spec, cc)
@@ -247,7 +276,7 @@ def host_chunk(
             from numjit.cpu import cpp_loop
 
             return cpp_loop.build_chunk(
-                functor, specialisation, key[2], key[3], key[4], cache_dir=default_store().folder / "host"
+                functor, specialisation, key[2], key[3], key[4], cache_dir=default_store().folder
             )
         from numjit.cpu import python_loop
 

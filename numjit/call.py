@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import build, dtypes
@@ -21,12 +23,19 @@ from numjit.arrays.numbers import (
 )
 from numjit.arrays.streams import launch_stream, producers
 from numjit.arrays.torch_arrays import is_wrapped_number
-from numjit.arrays.view import CPU, ArrayView, Device
-from numjit.errors import ArgumentError, BroadcastError, DeviceError, OutputError, OverlapError
+from numjit.arrays.view import CPU, ArrayView, Device, contiguous_strides
+from numjit.errors import (
+    ArgumentError,
+    BroadcastError,
+    DeviceError,
+    NumjitError,
+    OutputError,
+    OverlapError,
+)
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
-from numjit.plan.choose import choose
-from numjit.plan.coalesce import coalesce
+from numjit.plan.choose import DEFAULT, Knobs, choose
+from numjit.plan.coalesce import Layout, coalesce
 from numjit.semantics import (
     Category,
     Extent,
@@ -38,6 +47,7 @@ from numjit.semantics import (
     has_internal_overlap,
     output_strides,
 )
+from numjit.tuning import best, layout_class
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -48,7 +58,7 @@ __all__ = ["Arguments", "Call", "Nullary", "default_dtype", "read_arguments"]
 
 @dataclasses.dataclass(frozen=True)
 class Nullary:
-    """What the keywords ``shape``, ``dtype`` and ``device`` (or ``like``) say of a call without operands."""
+    """What ``shape``, ``dtype`` and ``device`` (or ``like``) say of a call without operands to broadcast."""
 
     shape: tuple[int, ...]
     dtype: DType | None
@@ -73,7 +83,9 @@ class Arguments:
     library
         Which library allocates the results.
     arrays
-        Views of every array operand, those passed by value included.
+        Views of every array operand, those passed by value and raw ones included.
+    raws
+        View of each raw operand by position; `values` and `views` have None there.
     """
 
     values: list[Any]
@@ -82,9 +94,12 @@ class Arguments:
     device: Device
     library: str
     arrays: list[ArrayView]
+    raws: dict[int, ArrayView]
 
 
-def read_arguments(name: str, names: Sequence[str], operands: int, bound: Sequence[Any]) -> Arguments:
+def read_arguments(
+    name: str, names: Sequence[str], operands: int, bound: Sequence[Any], raws: Collection[int] = ()
+) -> Arguments:
     """Look at every argument: its type, its memory, its device.
 
     Parameters
@@ -95,11 +110,14 @@ def read_arguments(name: str, names: Sequence[str], operands: int, bound: Sequen
         How many of the parameters are operands; the rest are scalars.
     bound
         One value per parameter.
+    raws
+        Positions of operands that the functor indexes itself.
 
     Raises
     ------
     ArgumentError
-        An argument that is neither a number nor an array, or a scalar with dimensions.
+        An argument that is neither a number nor an array, a scalar with dimensions, or a raw operand whose
+        elements are not one after the other in memory.
     DeviceError
         Arrays on different devices.
     """
@@ -107,7 +125,16 @@ def read_arguments(name: str, names: Sequence[str], operands: int, bound: Sequen
     views: list[ArrayView | None] = []
     kinds: list[ArgumentType] = []
     arrays: list[ArrayView] = []
+    found: dict[int, ArrayView] = {}
     for k, obj in enumerate(bound):
+        if k in raws:
+            raw = found[k] = _raw_view(obj, f"{name}(): raw operand {names[k]!r}")
+            arrays.append(raw)
+            values.append(None)
+            views.append(None)
+            # An element of it counts as an operand with dimensions, whatever the array's rank.
+            kinds.append(ArgumentType(raw.dtype, Category.DIM))
+            continue
         try:
             number = number_type(obj)
         except ArgumentError as error:
@@ -117,7 +144,10 @@ def read_arguments(name: str, names: Sequence[str], operands: int, bound: Sequen
             views.append(None)
             kinds.append(ArgumentType(number, Category.NUMBER))
             continue
-        seen = view(obj)
+        try:
+            seen = view(obj)
+        except NumjitError as error:
+            raise _named(error, f"{name}(): argument {names[k]!r}") from error
         if seen is None:
             raise ArgumentError(
                 f"{name}(): argument {names[k]!r} is a {type(obj).__name__}; "
@@ -137,19 +167,50 @@ def read_arguments(name: str, names: Sequence[str], operands: int, bound: Sequen
         values.append(None)
         views.append(seen)
         kinds.append(ArgumentType(seen.dtype, Category.DIM if seen.shape else Category.ZERO_DIM))
-    device = _common_device(name, names, views)
+    device = _common_device(name, names, [found.get(k, seen) for k, seen in enumerate(views)], found)
     for k, seen in enumerate(views):
         if seen is not None and not seen.shape and seen.device is CPU and seen.has_memory:
             values[k] = read_element(seen)
             views[k] = None
-    return Arguments(values, views, tuple(kinds), device, output_library(arrays), arrays)
+    return Arguments(values, views, tuple(kinds), device, output_library(arrays), arrays, found)
 
 
-def _common_device(name: str, names: Sequence[str], views: Sequence[ArrayView | None]) -> Device:
-    """Return the device of all arrays; 0-dim CPU arrays may meet any."""
+def _named(error: NumjitError, where: str) -> NumjitError:
+    """Return the same error with the argument in front."""
+    return type(error)(f"{where}: {error}")
+
+
+def _raw_view(obj: Any, where: str) -> ArrayView:
+    """Look at a raw operand: an array whose elements lie one after the other, as they are."""
+    try:
+        seen = None if number_type(obj) is not None else view(obj)
+    except NumjitError as error:
+        raise _named(error, where) from error
+    if seen is None:
+        raise ArgumentError(f"{where} is a {type(obj).__name__}; pass an array")
+    if (seen.conj and seen.dtype.is_complex) or seen.neg:
+        bit = "conj" if seen.conj else "neg"
+        raise ArgumentError(
+            f"{where} has torch's {bit} bit set, and a functor reads a raw operand as it is stored; "
+            f"pass .resolve_{bit}()"
+        )
+    dense = contiguous_strides(tuple(seen.shape))
+    steps = zip(seen.shape, seen.strides, dense, strict=True)
+    if 0 not in seen.shape and any(size != 1 and step != wanted for size, step, wanted in steps):
+        raise ArgumentError(
+            f"{where} (shape {tuple(seen.shape)}, strides {tuple(seen.strides)}) is not contiguous, and a "
+            "functor indexes a raw operand by element number; pass .contiguous()"
+        )
+    return seen
+
+
+def _common_device(
+    name: str, names: Sequence[str], views: Sequence[ArrayView | None], raws: Collection[int] = ()
+) -> Device:
+    """Return the device of all arrays; 0-dim CPU arrays, unless raw, may meet any."""
     found: tuple[int, Device] | None = None
     for k, seen in enumerate(views):
-        if seen is None or (not seen.shape and seen.device.kind == "cpu"):
+        if seen is None or (k not in raws and not seen.shape and seen.device.kind == "cpu"):
             continue
         if found is None:
             found = (k, seen.device)
@@ -169,15 +230,17 @@ class _Plan:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     outputs: tuple[DType, ...]
-    value_slots: tuple[tuple[int, DType], ...]
+    value_slots: tuple[tuple[int, DType | None], ...]  # None: a raw operand, as address and size
     memory: tuple[int, ...]
     empty: bool
+    numbered: bool  # the functor takes the element's number, one operand more after those in memory
     offsets: tuple[int, ...] = ()
     grid: tuple[int, int, int] = (0, 1, 1)
     extents: tuple[int, ...] = ()
     launcher: Any = None
     runner: Any = None
     shell: ShellSpec | None = None
+    tuned: bool = False
 
 
 class Call:
@@ -186,11 +249,15 @@ class Call:
     #: Plans kept a functor; a loop over ever new shapes must not grow without bound.
     LIMIT = 1024
 
-    def __init__(self, functor: Functor, names: Sequence[str], operands: int) -> None:
+    def __init__(
+        self, functor: Functor, names: Sequence[str], operands: int, *, autotune: bool = False
+    ) -> None:
         self._functor = functor
+        self._autotune = autotune
         self._name = functor.name
         self._names = list(names)
         self._operands = operands
+        self._raws = functor.signature.raws
         self._output_count = len(functor.signature.outputs)
         self._plans: dict[Any, _Plan] = {}
         #: Identity of the functor's meaning; whoever sees a captured variable change renews it.
@@ -235,9 +302,15 @@ class Call:
         library: str,
     ) -> None:
         if device.kind == "cpu":
-            values = b"".join(chunk_slot(arguments.values[k], dtype) for k, dtype in plan.value_slots)
+            values = b"".join(
+                struct.pack("=qq", *_raw_numbers(arguments.raws[k]))
+                if dtype is None
+                else chunk_slot(arguments.values[k], dtype)
+                for k, dtype in plan.value_slots
+            )
             assert len(values) == CHUNK_SLOT * len(plan.value_slots)
-            plan.runner([seen.pointer for seen in memory], values)
+            pointers = [seen.pointer for seen in memory]
+            plan.runner([*pointers, 0] if plan.numbered else pointers, values)
             return
         given = [seen for seen in outs if seen is not None]
         order = [*arguments.arrays, *given]
@@ -249,11 +322,51 @@ class Call:
             for producer in before:
                 wait_for(stream, producer, device.index)
         numbers: list[float] = [
-            seen.pointer + offset for seen, offset in zip(memory, plan.offsets, strict=True)
+            seen.pointer + offset for seen, offset in zip(memory, plan.offsets, strict=not plan.numbered)
         ]
+        if plan.numbered:
+            numbers.append(plan.offsets[-1])
         for k, dtype in plan.value_slots:
-            numbers += convert(arguments.values[k], dtype)
+            numbers += (
+                _raw_numbers(arguments.raws[k]) if dtype is None else convert(arguments.values[k], dtype)
+            )
+        if self._autotune and not plan.tuned:
+            self._tune(plan, arguments, outs, device, (stream, numbers))
         plan.launcher(stream, plan.grid, (*numbers, *plan.extents))
+
+    def _tune(
+        self,
+        plan: _Plan,
+        arguments: Arguments,
+        outs: Sequence[ArrayView | None],
+        device: Device,
+        launch: tuple[int, list[float]],
+    ) -> None:
+        """Replace the plan's kernel by the fastest alternative for this card.
+
+        Trials write the call's own new outputs, again and again; so where an output was given, which may
+        be an operand, only what was found before is used.
+        """
+        from numjit.runtime.devices import device_name
+        from numjit.runtime.driver import Current
+        from numjit.runtime.streams import is_capturing
+
+        stream, numbers = launch
+        if any(outs) or is_capturing(stream):
+            return
+        default = dataclasses.replace(plan)
+
+        def prepare(knobs: Knobs) -> Callable[[], None]:
+            self._plan_gpu(plan, arguments, outs, device, knobs)
+            launcher, grid, extents = plan.launcher, plan.grid, plan.extents
+            return lambda: launcher(stream, grid, (*numbers, *extents))
+
+        kind = layout_class(str(default.shell), math.prod(plan.shape))
+        key = f"{self.fingerprint} {plan.specialisation.key} {kind}"
+        with Current(device.index):
+            winner = best(key, device_name(device.index), stream, prepare)
+        self._plan_gpu(plan, arguments, outs, device, winner)
+        plan.tuned = True
 
     def _given_outputs(self, out: Any) -> list[ArrayView | None]:
         count = self._output_count
@@ -301,6 +414,8 @@ class Call:
     ) -> _Plan:
         shape = nullary.shape if nullary else self._shape(arguments)
         device = nullary.device if nullary else arguments.device
+        if nullary:
+            default_dtype = _preferred_dtype(nullary, outs) or default_dtype
         specialisation = build.specialise(
             self._functor, arguments.types, default_dtype, "cpu" if device.kind != "cuda" else "cuda"
         )
@@ -316,9 +431,14 @@ class Call:
             shape,
             self._strides(shape, arguments, outs),
             stored,
-            tuple((k, specialisation.inputs[k]) for k, seen in enumerate(arguments.views) if seen is None),
+            tuple(
+                (k, None if k in self._raws else specialisation.inputs[k])
+                for k, seen in enumerate(arguments.views)
+                if seen is None
+            ),
             tuple(k for k, seen in enumerate(arguments.views) if seen is not None),
             0 in shape,
+            self._functor.uses_index,
         )
         if device.kind == "meta" or any(seen.fake for seen in arguments.arrays):
             return plan
@@ -329,15 +449,18 @@ class Call:
         return plan
 
     def _shape(self, arguments: Arguments) -> tuple[int, ...]:
-        shapes = [tuple(seen.shape) for seen in arguments.arrays]
+        raws = list(map(id, arguments.raws.values()))
+        shapes = [tuple(seen.shape) for seen in arguments.arrays if id(seen) not in raws]
         try:
             return broadcast_shapes(*shapes, names=self._array_names(arguments))
         except BroadcastError as error:
             raise BroadcastError(f"{self._name}(): {error}") from None
 
     def _array_names(self, arguments: Arguments) -> list[str]:
-        numbers = [kind.category is Category.NUMBER for kind in arguments.types]
-        return [name for name, number in zip(self._names, numbers, strict=True) if not number]
+        left_out = [
+            kind.category is Category.NUMBER or k in self._raws for k, kind in enumerate(arguments.types)
+        ]
+        return [name for name, without in zip(self._names, left_out, strict=True) if not without]
 
     def _strides(
         self, shape: tuple[int, ...], arguments: Arguments, outs: Sequence[ArrayView | None]
@@ -345,11 +468,12 @@ class Call:
         """Element strides of new outputs, as TensorIterator answers them: given outputs count first."""
         operands = [(tuple(seen.shape), tuple(seen.strides)) for seen in outs if seen is not None]
         arrays = iter(arguments.arrays)
-        for kind in arguments.types[: self._operands]:
+        for k, kind in enumerate(arguments.types[: self._operands]):
             if kind.category is Category.NUMBER:
                 operands.append(((), ()))
-            else:
-                seen = next(arrays)
+                continue
+            seen = next(arrays)
+            if k not in self._raws:
                 operands.append((tuple(seen.shape), tuple(seen.strides)))
         return output_strides(shape, operands)
 
@@ -411,6 +535,13 @@ class Call:
                         f"{self._name}(): {label} shares part of its memory with operand {name!r}; "
                         "pass an array of its own, or exactly that operand"
                     )
+        for k, seen in arguments.raws.items():
+            for label, extent in extents:
+                if seen.has_memory and classify(extent, _extent(seen)) is not Overlap.NONE:
+                    raise OverlapError(
+                        f"{self._name}(): {label} shares memory with raw operand {self._names[k]!r}, any "
+                        "element of which may be read at any time; pass an array of its own"
+                    )
 
     def _output_labels(self) -> list[str]:
         count = self._output_count
@@ -419,7 +550,10 @@ class Call:
     def _operand_strides(
         self, plan: _Plan, arguments: Arguments, outs: Sequence[ArrayView | None]
     ) -> tuple[list[tuple[int, ...]], list[int]]:
-        """Byte strides over the result's shape and itemsize of each memory operand, outputs first."""
+        """Byte strides over the result's shape and itemsize of each memory operand, outputs first.
+
+        The element's number, where the functor takes it, is one more: in C order, an element a "byte".
+        """
         rows, itemsizes = [], []
         for dtype, given in zip(plan.outputs, outs, strict=True):
             strides = plan.strides if given is None else given.strides
@@ -432,10 +566,19 @@ class Call:
             strides = broadcast_strides(plan.shape, tuple(seen.shape), tuple(seen.strides))
             rows.append(tuple(s * itemsize for s in strides))
             itemsizes.append(itemsize)
+        if plan.numbered:
+            rows.append(contiguous_strides(plan.shape))
+            itemsizes.append(1)
         return rows, itemsizes
 
     def _storages(self, arguments: Arguments) -> list[DType | None]:
         return [None if seen is None else seen.dtype for seen in arguments.views]
+
+    def _coalesce(self, shape: tuple[int, ...], rows: Sequence[tuple[int, ...]]) -> Layout:
+        try:
+            return coalesce(shape, rows)
+        except NumjitError as error:
+            raise _named(error, f"{self._name}()") from None
 
     def _plan_cpu(self, plan: _Plan, arguments: Arguments, outs: Sequence[ArrayView | None]) -> None:
         from numjit.cpu.execute import ChunkRunner
@@ -446,10 +589,15 @@ class Call:
         )
         if not plan.empty:
             rows, _ = self._operand_strides(plan, arguments, outs)
-            plan.runner = ChunkRunner(chunk, coalesce(plan.shape, rows))
+            plan.runner = ChunkRunner(chunk, self._coalesce(plan.shape, rows))
 
     def _plan_gpu(
-        self, plan: _Plan, arguments: Arguments, outs: Sequence[ArrayView | None], device: Device
+        self,
+        plan: _Plan,
+        arguments: Arguments,
+        outs: Sequence[ArrayView | None],
+        device: Device,
+        knobs: Knobs = DEFAULT,
     ) -> None:
         if plan.empty:
             build.check_functor(self._functor, plan.specialisation, device.index)
@@ -458,39 +606,64 @@ class Call:
         from numjit.runtime.launch import Launcher
 
         rows, itemsizes = self._operand_strides(plan, arguments, outs)
-        layout = coalesce(plan.shape, rows)
+        layout = self._coalesce(plan.shape, rows)
         # torch's allocations are aligned to 512 bytes; CuPy's and Numba's as well.
         bases = [0 if given is None else given.pointer for given in outs]
         for k in plan.memory:
             seen = arguments.views[k]
             assert seen is not None
             bases.append(seen.pointer)
+        bases += [0] * plan.numbered
         addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]
-        formats = [part for _, dtype in plan.value_slots for part in _parameter_formats(dtype)]
+        formats = [
+            part
+            for _, dtype in plan.value_slots
+            for part in (("q", "q") if dtype is None else _parameter_formats(dtype))
+        ]
         chosen = choose(
-            layout, itemsizes, addresses, len(outs),
+            layout, itemsizes, addresses, len(outs), virtual=int(plan.numbered),
             value_bytes=8 * len(formats), parameter_bytes=max_parameter_bytes(device.index),
+            knobs=knobs,
         )  # fmt: skip
         spec = ShellSpec(
             tuple(
                 OutputSlot(dtype, stored)
                 for dtype, stored in zip(plan.specialisation.outputs, plan.outputs, strict=True)
             ),
-            tuple(
-                InputSlot(dtype, None if seen is None else seen.dtype, _view_bits(seen))
-                for dtype, seen in zip(plan.specialisation.inputs, arguments.views, strict=True)
-            ),
+            tuple(self._input_slots(plan, arguments)),
             chosen.variant,
         )
         kernel = build.build_kernel(self._functor, plan.specialisation, spec, device.index)
         extents = chosen.extents
-        pointers = len(outs) + len(plan.memory)
+        pointers = len(outs) + len(plan.memory) + plan.numbered
         parameters = ["Q"] * pointers + formats + ["q"] * len(extents)
         plan.launcher = Launcher(kernel, device.index, parameters, (chosen.variant.block, 1, 1))
         plan.grid = (chosen.grid, 1, 1)
         plan.extents = extents
         plan.offsets = layout.offsets
         plan.shell = spec
+
+    def _input_slots(self, plan: _Plan, arguments: Arguments) -> Iterator[InputSlot]:
+        for k, (dtype, seen) in enumerate(zip(plan.specialisation.inputs, arguments.views, strict=True)):
+            if k in self._raws:
+                yield InputSlot(dtypes.int64, None, raw=True)
+            else:
+                yield InputSlot(dtype, None if seen is None else seen.dtype, _view_bits(seen))
+        if plan.numbered:
+            yield InputSlot(dtypes.int64, None, index=True)
+
+
+def _raw_numbers(seen: ArrayView) -> tuple[int, int]:
+    """Return address and number of elements of a raw operand."""
+    return seen.pointer, math.prod(seen.shape)
+
+
+def _preferred_dtype(nullary: Nullary, outs: Sequence[ArrayView | None]) -> DType | None:
+    """Return the floating dtype that a call without operands is asked for: it computes in it, too."""
+    for dtype in (nullary.dtype, *(given.dtype for given in outs if given is not None)):
+        if dtype is not None and dtype.real.is_floating and dtype.real.itemsize > 1:
+            return dtype.real
+    return None
 
 
 def _parameter_formats(dtype: DType) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from numjit.binding import Binder
 from numjit.call import Arguments, Call, Nullary, read_arguments
-from numjit.errors import ArgumentError, FunctorError
+from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 
@@ -42,7 +43,10 @@ class Elementwise:
         self._binder = Binder(signature)
         self._names = [p.name for p in (*signature.operands, *signature.scalars)]
         self._operands = len(signature.operands)
-        self._call = Call(functor, self._names, self._operands)
+        self._raws = signature.raws
+        #: Without an operand to broadcast, a call has to say its result's shape.
+        self._nullary_only = len(self._raws) == self._operands
+        self._call = Call(functor, self._names, self._operands, autotune=options["autotune"])
         self._python = functor if isinstance(functor, PythonFunctor) else None
         self._captures = self._python.current_captures() if self._python else ()
         self.__name__ = functor.name
@@ -62,7 +66,7 @@ class Elementwise:
         self,
         *operands: Any,
         out: Any = None,
-        shape: Sequence[int] | None = None,
+        shape: Sequence[int] | int | None = None,
         like: Any = None,
         dtype: Any = None,
         device: Any = None,
@@ -79,8 +83,9 @@ class Elementwise:
             Where to put the result: an array of the result's shape, to whose dtype the result can be
             cast; for several outputs a tuple in which None means allocate. May be exactly an operand.
         shape, like, dtype, device
-            For functors without operands only: the result's shape, dtype and device, or an array to
-            take them from.
+            For functors without operands (other than raw ones) only: the result's shape, dtype and
+            device, or an array to take them from. A floating dtype is also the one that floats are
+            computed in. `shape` may be an int.
         **scalars
             The functor's scalars by name: numbers or 0-dim arrays. New values never recompile.
 
@@ -105,22 +110,63 @@ class Elementwise:
         if self._python is not None:
             self._refresh(self._python)
         bound = self._binder.bind(operands, scalars)
-        arguments = read_arguments(functor.name, self._names, self._operands, bound)
+        arguments = read_arguments(functor.name, self._names, self._operands, bound, self._raws)
         nullary = None
-        if not self._operands:
-            nullary = self._nullary(shape, like, dtype, device, out)
+        if self._nullary_only:
+            nullary = self._nullary(arguments, shape, like, dtype, device, out)
         elif not (shape is None and like is None and dtype is None and device is None):
             raise ArgumentError(
                 f"{functor.name}(): shape, like, dtype and device are for functors without "
-                "operands; leave them out"
+                "operands to broadcast; leave them out"
             )
         if _needs_grad(arguments):
             from numjit.autograd import run_recorded
 
-            results = run_recorded(self._call, functor.name, arguments, out)
+            results = run_recorded(self._call, functor.name, arguments, out, nullary)
         else:
             results = self._call.run(arguments, out, nullary)
         return results[0] if len(results) == 1 else results
+
+    def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:
+        """Return the functor as a device function for ``numba.cuda`` kernels, which inline it.
+
+        It takes the operands, then the scalars in the order of the signature, then, where the functor uses
+        its index, an int64 in place of it, all by position; a raw operand is a one-dimensional C-contiguous
+        array. It returns one value, or a tuple of several. The kernel needs link-time optimisation,
+        numba-cuda's default.
+
+        Parameters
+        ----------
+        *dtypes
+            The dtype of each operand, and, if you like, of each scalar. 16- and 8-bit floats travel as
+            float32. A scalar that is not named has the kind of its default, else float.
+        cc
+            Compute capability, by default that of the current device.
+
+        Returns
+        -------
+        function
+            What ``numba.cuda.declare_device`` returns.
+
+        Raises
+        ------
+        ArgumentError
+            Another number of dtypes than of operands.
+        CompilationError
+            The functor does not compile for these dtypes.
+        DeviceError, ToolchainError
+            There is no GPU (and no `cc`), or numba-cuda is not installed.
+        """
+        from numjit import build
+        from numjit.call import default_dtype
+        from numjit.functor.device_function import argument_types
+
+        arguments = argument_types(self._functor, dtypes)
+        if cc is None:
+            from numjit.runtime import devices
+
+            cc = devices.compute_capability(devices.current_device())
+        return build.device_function(self._functor, arguments, default_dtype(), cc)
 
     def _refresh(self, functor: PythonFunctor) -> None:
         """Start anew where a captured variable or global was rebound since the last call."""
@@ -131,28 +177,56 @@ class Elementwise:
             self._call.fingerprint = functor.fingerprint()
             self._captures = current
 
-    def _nullary(self, shape: Any, like: Any, dtype: Any, device: Any, out: Any) -> Nullary:
+    def _nullary(
+        self, arguments: Arguments, shape: Any, like: Any, dtype: Any, device: Any, out: Any
+    ) -> Nullary:
         from numjit import dtypes
         from numjit.arrays.adapters import view
         from numjit.arrays.allocate import output_library
         from numjit.arrays.view import CPU, as_device
 
         name = self._functor.name
-        pattern = like if like is not None else out[0] if isinstance(out, tuple) else out
+        given = [array for array in (out if isinstance(out, tuple) else (out,)) if array is not None]
+        pattern = like if like is not None else given[0] if given else None
         seen = None if pattern is None else view(pattern)
         if pattern is not None and seen is None:
-            raise ArgumentError(f"{name}(): like is a {type(pattern).__name__}; pass an array")
+            label = "out" if like is None else "like"
+            raise ArgumentError(f"{name}(): {label} is a {type(pattern).__name__}; pass an array")
         if shape is None and seen is None:
-            raise ArgumentError(f"{name}() has no operands; say shape= (and device=), like= or out=")
-        size = tuple(seen.shape) if shape is None and seen is not None else tuple(shape or ())
-        if any(n < 0 for n in size):
-            raise ArgumentError(f"{name}(): shape {size} has a negative size; sizes are 0 or more")
-        where = as_device(device) if device is not None else seen.device if seen is not None else CPU
+            raise ArgumentError(
+                f"{name}() has no operands to take a shape from; say shape= (and device=), like= or out="
+            )
+        size = tuple(seen.shape) if shape is None and seen is not None else _sizes(name, shape)
+        where = as_device(device) if device is not None else None
+        where = where or (seen.device if seen is not None else arguments.device if arguments.arrays else CPU)
+        # 0-dim CPU arrays (scalars) have become numbers by now.
+        if any(a.device != where for a in arguments.arrays if a.shape or a.device.kind != "cpu") or any(
+            a.device != where for a in arguments.raws.values()
+        ):
+            raise DeviceError(
+                f"{name}(): the result is to be on {where} but arguments are on {arguments.device}; "
+                "move them to one device"
+            )
         stored = (
             dtypes.as_dtype(dtype) if dtype is not None else seen.dtype if like is not None and seen else None
         )
-        library = output_library([seen] if seen is not None else [])
+        library = output_library([seen] if seen is not None else arguments.arrays)
         return Nullary(size, stored, where, library)
+
+    @property
+    def functor(self) -> Functor:
+        """The functor as numjit read it."""
+        return self._functor
+
+    @property
+    def source(self) -> Any:
+        """The Python function or C++ text that this was made of."""
+        return self._source
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keywords of `elementwise` that this was made with."""
+        return dict(self._options)
 
     def __repr__(self) -> str:
         return f"<numjit elementwise {self.__name__}{self.__signature__}>"
@@ -189,6 +263,17 @@ def _restore(source: Any, options: dict[str, Any]) -> Any:
     return elementwise(source, **options)
 
 
+def _sizes(name: str, shape: Any) -> tuple[int, ...]:
+    """Read ``shape=``: an int or a sequence of them."""
+    try:
+        size = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
+    except TypeError:
+        raise ArgumentError(f"{name}(): shape is {shape!r}; pass an int or a tuple of ints") from None
+    if any(n < 0 for n in size):
+        raise ArgumentError(f"{name}(): shape {size} has a negative size; sizes are 0 or more")
+    return size
+
+
 def _needs_grad(arguments: Arguments) -> bool:
     if not any(seen.requires_grad for seen in arguments.arrays):
         return False
@@ -215,7 +300,7 @@ def _call_signature(functor: Functor) -> inspect.Signature:
     taken = {p.name for p in parameters}
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-        for name in (RESERVED if not signature.operands else RESERVED[:1])
+        for name in (RESERVED if len(signature.raws) == len(signature.operands) else RESERVED[:1])
         if name not in taken
     ]
     return inspect.Signature(parameters)
@@ -284,11 +369,12 @@ def elementwise(
     scalars
         Defaults of scalars by name, for names that clash with a keyword of this function.
     preamble
-        C++ only: text put before the functor, outside numjit's namespace (``#include``, ``#define``).
+        C++ only: text put before the functor (``#include``, ``#define``, helpers), on every device.
     options
-        C++ only: further options for NVRTC.
+        C++ only: further options for NVRTC. The CPU's compiler is not given them.
     autotune
-        Try launch alternatives for each shape class. Not available yet; True is an error.
+        On a GPU, time launch alternatives at the first call of each class of layouts (dtypes, kernel
+        variant, size to a power of two) and keep the fastest, also on disk. Results never change.
     opaque
         Keep the functor one opaque operation where a compiler would look into it. Eager calls are
         the same either way.
@@ -323,8 +409,6 @@ def elementwise(
     }  # fmt: skip
     if functor is None:
         return lambda function: elementwise(function, **given)
-    if autotune:
-        raise FunctorError("autotune=True is not available yet; leave it out")
     _check_numbers(given["scalars"])
     if isinstance(functor, Elementwise):
         raise FunctorError(

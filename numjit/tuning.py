@@ -43,6 +43,10 @@ class Trial:
     seconds: float
 
 
+#: Called with the trials of every search where not None (the command line shows them).
+report: Callable[[list[Trial]], None] | None = None
+
+
 def layout_class(variant: str, elements: int) -> str:
     """Return the class that a layout is tuned for: its default variant and size to a power of two."""
     return f"{variant} 2^{max(0, elements - 1).bit_length()}"
@@ -69,6 +73,8 @@ def best(key: str, device: str, stream: int, launcher: Callable[[Knobs], Callabl
         if raw is not None:
             return Knobs(**json.loads(raw))
         trials = [_try(knobs, launcher(knobs), stream) for knobs in (DEFAULT, *ALTERNATIVES)]
+        if report is not None:
+            report(trials)
         winner = fastest(trials)
         default_store().put(disk_key, ".json", json.dumps(dataclasses.asdict(winner)).encode())
         return winner

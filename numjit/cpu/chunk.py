@@ -14,7 +14,9 @@ class HostChunk:
     The code has the C signature ``void (const int64_t *pointers, const int64_t *shape, const int64_t
     *strides, const void *values, int64_t rank, int64_t start, int64_t stop)``: base addresses with
     outputs first, sizes with the fastest dimension first, byte strides ``[operand][dimension]``, 16-byte
-    slots of by-value arguments, and the range of linear indices to process.
+    slots of by-value arguments (of a raw operand: address and size), and the range of linear indices to
+    process. Where the functor takes the element's number there is one operand more, the last, whose
+    "address" is the number.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from numjit import config
-from numjit.cache.disk import DiskStore
+from numjit.cache.disk import DiskStore, default_store
 from numjit.cache.keys import digest, sources_digest
 from numjit.cpu.chunk import HostChunk
 from numjit.cpu.cpp_source import SYMBOL, host_source, host_user_text, user_column
@@ -163,7 +163,9 @@ def build_chunk(
 
 @functools.cache
 def _store(folder: pathlib.Path) -> DiskStore:
-    return DiskStore(folder)
+    """Return the store of a folder: the process's own one where it is that, so that it warns once."""
+    store = default_store()
+    return store if store.folder == folder else DiskStore(folder)
 
 
 def _compile_loop(

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numjit.dtypes import DType
+from numjit.functor.cpp_raw import cpp_type, loaded_element, storage_type
 from numjit.functor.cpp_reader import Unit
 from numjit.functor.cpp_source import (
     PREAMBLE_FILE,
     USER_FILE,
     call_lines,
-    cpp_type,
     directives,
     header_text,
     library_headers,
+    seam_dtypes,
+    storage_text,
     user_text,
 )
 from numjit.functor.cpp_tokens import Token, tokenize
@@ -27,17 +29,6 @@ SYMBOL = "numjit_chunk"
 
 #: Elements that one pass of the vectorised loop takes; broadcast operands are spread over as many.
 _BLOCK = 256
-
-_STORAGES = {
-    "bool": "numjit_storage::Bool",
-    "float16": "numjit_storage::Half",
-    "bfloat16": "numjit_storage::Bfloat",
-    "float8_e4m3fn": "numjit_storage::E4m3",
-    "float8_e5m2": "numjit_storage::E5m2",
-    "complex32": "numjit_storage::Complex<numjit_storage::Half>",
-    "complex64": "numjit_storage::Complex<float>",
-    "complex128": "numjit_storage::Complex<double>",
-}
 
 # `a / b` becomes `a * numjit_over * b` (numjit/functor/include/host.h): integer division by zero gives 0.
 _SAFE = {
@@ -91,25 +82,6 @@ def user_column(functor: CppFunctor, file: str, line: int, column: int) -> int:
     return column
 
 
-def storage_type(dtype: DType) -> str:
-    """Return the C++ type that stands for a stored element type."""
-    return _STORAGES.get(dtype.name) or cpp_type(dtype)
-
-
-def _loaded(expression: str, stored: DType, wanted: DType, view: str) -> str:
-    """Return C++ that turns a loaded element into what the functor sees."""
-    if "conj" in view and stored.is_complex:
-        expression = f"numjit_storage::conjugate({expression})"
-    if "neg" in view:
-        expression = f"numjit_storage::negate({expression})"
-    if stored is wanted:
-        return expression
-    expression = f"numjit_storage::Convert<{cpp_type(wanted)}>::from({expression})"
-    if wanted.compute is not wanted:
-        expression = f"numjit_storage::Access<{storage_type(wanted)}>::round({expression})"
-    return expression
-
-
 def _value(index: int, dtype: DType) -> str:
     """Return C++ that reads a by-value argument from its 16-byte slot."""
     slot = f"values + {16 * index}"
@@ -119,6 +91,11 @@ def _value(index: int, dtype: DType) -> str:
     if dtype.kind == "b":
         return f"(numjit_read<unsigned char>({slot}) != 0)"
     return f"numjit_read<{cpp_type(dtype)}>({slot})"
+
+
+def _raw_value(index: int) -> str:
+    """Return C++ that reads a raw operand's address and size from its slot."""
+    return f"numjit_read<long long>(values + {16 * index}), numjit_read<long long>(values + {16 * index + 8})"
 
 
 def host_source(
@@ -135,18 +112,20 @@ def host_source(
     functor, specialisation
         What to run, at which types.
     storages
-        Per input the dtype it is stored in, None where it comes by value.
+        Per input the dtype it is stored in, None where it comes by value (a raw operand: address and size).
     stored_outputs
         Per output the dtype it is stored in.
     views
         Per input ``""``, ``"conj"``, ``"neg"`` or ``"conj neg"``.
     """
-    types = [*specialisation.inputs, *specialisation.outputs, *functor.bindings(specialisation).values()]
-    types += [*stored_outputs, *(dtype for dtype in storages if dtype is not None)]
+    types = [
+        *seam_dtypes(functor, specialisation),
+        *stored_outputs,
+        *(dtype for dtype in storages if dtype is not None),
+    ]
     chosen = library_headers(functor, types, host=True)
-    define = "#define NUMJIT_WITH_COMPLEX\n" if "complex.h" in chosen else ""
     return (
-        f"{header_text(chosen)}{define}{header_text(['storage.h'])}"
+        f"{header_text(chosen)}{storage_text(functor, specialisation, chosen)}"
         f"{host_user_text(functor)}"
         f"{_loop(functor, specialisation, storages, stored_outputs, views)}"
     )
@@ -163,6 +142,10 @@ def _loop(
     values = [i for i, stored in enumerate(storages) if stored is None]
     sizes = [dtype.itemsize for dtype in stored_outputs]
     sizes += [stored.itemsize for stored in storages if stored is not None]
+    raws = functor.signature.raws
+    # The element's number is one operand more, whose "address" is the number itself.
+    numbered = len(sizes) if functor.uses_index else -1
+    sizes += [1] * functor.uses_index
     count = len(sizes)
     expressions: list[str] = []
     for i, (stored, wanted) in enumerate(zip(storages, specialisation.inputs, strict=True)):
@@ -170,12 +153,14 @@ def _loop(
             expressions.append(f"v.v{i}")
             continue
         operand = len(stored_outputs) + memory.index(i)
-        loaded = f"numjit_storage::Access<{storage_type(stored)}>::load(p{operand})"
-        expressions.append(_loaded(loaded, stored, wanted, views[i]))
+        expressions.append(loaded_element(f"p{operand}", stored, wanted, views[i]))
     lines = [
-        f"const {cpp_type(specialisation.inputs[i])} a{i} = {text};" for i, text in enumerate(expressions)
+        f"const {cpp_type(specialisation.inputs[i])} a{i} = {text};"
+        for i, text in enumerate(expressions)
+        if i not in raws
     ]
-    arguments = [f"a{i}" for i in range(len(storages))]
+    arguments = [f"v.v{i}, v.n{i}" if i in raws else f"a{i}" for i in range(len(storages))]
+    arguments.append(f"p{numbered}")
     results = [f"r{j}" for j in range(len(stored_outputs))]
     lines += call_lines(functor, specialisation, arguments, results)
     for j, (stored, made) in enumerate(zip(stored_outputs, specialisation.outputs, strict=True)):
@@ -184,18 +169,30 @@ def _loop(
             kept = f"numjit_storage::Convert<{cpp_type(stored)}>::from({kept})"
         lines.append(f"numjit_storage::Access<{storage_type(stored)}>::store(p{j}, {kept});")
     body = "".join(f"  {line}\n" for line in lines)
-    fields = "".join(f"  {cpp_type(specialisation.inputs[i])} v{i};\n" for i in values)
-    made_values = ", ".join(_value(n, specialisation.inputs[i]) for n, i in enumerate(values))
-    pointers = ", ".join(f"char* p{k}" for k in range(count))
-    dense = ", ".join(f"q{k} + i * {size}" for k, size in enumerate(sizes))
+    fields = "".join(
+        f"  long long v{i}, n{i};\n" if i in raws else f"  {cpp_type(specialisation.inputs[i])} v{i};\n"
+        for i in values
+    )
+    made_values = ", ".join(
+        _raw_value(n) if i in raws else _value(n, specialisation.inputs[i]) for n, i in enumerate(values)
+    )
+    pointers = ", ".join(f"{'numjit_index' if k == numbered else 'char*'} p{k}" for k in range(count))
+    dense = ", ".join(f"q{k} + i * {'step' if k == numbered else size}" for k, size in enumerate(sizes))
     strided = ", ".join(f"q{k} + i * t{k}" for k in range(count))
-    bases = "".join(f"  char* const q{k} = p[{k}];\n" for k in range(count))
+    bases = "".join(
+        f"  const numjit_index q{k} = reinterpret_cast<numjit_index>(p[{k}]);\n"
+        if k == numbered
+        else f"  char* const q{k} = p[{k}];\n"
+        for k in range(count)
+    )
     steps = "".join(f"  const numjit_index t{k} = s[{k} * rank];\n" for k in range(count))
     inputs_dense = "".join(
         f"  spread[{k}] = s[{k} * rank] == 0;\n"
         f"  dense = dense && (spread[{k}] || s[{k} * rank] == {sizes[k]});\n"
         for k in range(len(stored_outputs), count)
+        if k != numbered
     )
+    step = f"s[{numbered} * rank]" if functor.uses_index else "0"
     outputs_dense = " && ".join(f"s[{j} * rank] == {sizes[j]}" for j in range(len(stored_outputs)))
     sizes_text = ", ".join(map(str, sizes))
     return f"""
@@ -220,7 +217,8 @@ inline __attribute__((always_inline)) void numjit_element({pointers}, const numj
 
 // Every operand dense: the loop that the compiler vectorises. A step reads and writes its own element
 // only, so operands that are one and the same array are no obstacle.
-void numjit_dense(char* const* p, const numjit_values& values, numjit_index n) {{
+void numjit_dense(char* const* p, const numjit_values& values, numjit_index n, numjit_index step) {{
+  (void)step;
   // Local copies: a store through char* may change any other memory.
   const numjit_values v = values;
 {bases}#if defined(__clang__)
@@ -245,6 +243,7 @@ void numjit_row(char* const* start, const numjit_index* s, numjit_index rank, co
   bool dense = {outputs_dense};
 {inputs_dense}  if (!dense || n < 8) return numjit_strided(start, s, rank, v, n);
   char* p[numjit_count];
+  const numjit_index step = {step};
   bool any = false;
   for (int k = 0; k < numjit_count; ++k) {{
     p[k] = start[k];
@@ -258,11 +257,11 @@ void numjit_row(char* const* start, const numjit_index* s, numjit_index rank, co
       ::std::memcpy(buffers[k] + have, buffers[k], have < bytes - have ? have : bytes - have);
     p[k] = buffers[k];
   }}
-  if (!any) return numjit_dense(p, v, n);
+  if (!any) return numjit_dense(p, v, n, step);
   for (numjit_index done = 0; done < n; done += numjit_block) {{
-    numjit_dense(p, v, n - done < numjit_block ? n - done : numjit_block);
+    numjit_dense(p, v, n - done < numjit_block ? n - done : numjit_block, step);
     for (int k = 0; k < numjit_count; ++k)
-      if (!spread[k]) p[k] += numjit_block * numjit_sizes[k];
+      if (!spread[k]) p[k] += numjit_block * (k == {numbered} ? step : numjit_sizes[k]);
   }}
 }}
 }}  // namespace

@@ -55,7 +55,7 @@ def build_chunk(
         From `PythonFunctor.specialise` with ``target="cpu"``.
     storages
         Stored dtype of each input, in the order of ``specialisation.inputs``; None where it is passed by
-        value.
+        value (a raw operand: address and size).
     stored_outputs
         Stored dtype of each output.
     views
@@ -85,6 +85,7 @@ def build_chunk(
             storages=storages,
             stored_outputs=stored_outputs,
             views=views,
+            raws=functor.signature.raws,
         )
         nest.emit()
         library = compiled.library
@@ -137,7 +138,9 @@ class _Nest:
         storages: Sequence[DType | None],
         stored_outputs: Sequence[DType],
         views: Sequence[str],
+        raws: frozenset[int],
     ) -> None:
+        self.raws = raws
         self.module = module
         self.compiled = compiled
         self.specialisation = specialisation
@@ -147,6 +150,10 @@ class _Nest:
         memory = [dtype for dtype in storages if dtype is not None]
         self.inputs = [_Operand(len(self.outputs) + place, dtype) for place, dtype in enumerate(memory)]
         self.operands = self.outputs + self.inputs
+        # One operand more, last, whose "address" is the element's own number.
+        self.number: _Operand | None = None
+        if len(compiled.arguments) > len(storages):
+            self.number = _Operand(len(self.operands), dtypes.int8)
         table, pointer = I64.as_pointer(), I8.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [table, table, table, pointer, I64, I64, I64])
         function = ir.Function(module, kind, name)
@@ -195,6 +202,11 @@ class _Nest:
         rows, finish = function.append_basic_block("rows"), function.append_basic_block("finish")
         index = b.alloca(ir.ArrayType(I64, _MAX_RANK))
         remaining = b.alloca(I64)
+        numbers = [self.number] if self.number else []
+        for operand in numbers:
+            operand.current = b.alloca(I64)
+            operand.stride = self._load(self.strides, b.mul(self.rank, I64(operand.place)))
+            b.store(self._load(self.pointers, I64(operand.place)), operand.current)
         for operand in self.operands:
             operand.current = b.alloca(I64)
             operand.buffer = b.alloca(ir.ArrayType(I8, _BLOCK * operand.dtype.itemsize))
@@ -246,7 +258,7 @@ class _Nest:
     def _move(self, dimension: Any, steps: Any) -> None:
         """Move every current address by `steps` along a dimension."""
         b = self.builder
-        for operand in self.operands:
+        for operand in [*self.operands, self.number] if self.number else self.operands:
             row = b.mul(self.rank, I64(operand.place))
             stride = self._load(self.strides, b.add(row, dimension))
             b.store(b.add(b.load(operand.current), b.mul(steps, stride)), operand.current)
@@ -291,7 +303,8 @@ class _Nest:
         length = b.select(all_unit, left, self._smaller(left, I64(_BLOCK)))
         sources = [self._source(operand, begun, length) for operand in self.inputs]
         targets = [self._target(operand, begun) for operand in self.outputs]
-        self._contiguous(length, sources, targets, scalars)
+        first = self._address(self.number, begun) if self.number else None
+        self._contiguous(length, sources, targets, scalars, first)
         for operand in self.outputs:
             self._scatter(operand, begun, length)
         begun = b.add(begun, length)
@@ -356,8 +369,10 @@ class _Nest:
 
     # ---------------------------------------------------------------------- the innermost loop
 
-    def _contiguous(self, length: Any, sources: list[Any], targets: list[Any], scalars: list[Any]) -> None:
-        """Emit the loop that LLVM vectorises."""
+    def _contiguous(
+        self, length: Any, sources: list[Any], targets: list[Any], scalars: list[Any], first: Any
+    ) -> None:
+        """Emit the loop that LLVM vectorises; `first` is its first element's number, where that is used."""
         b = self.builder
         # Memory is either the same element of the same iteration or disjoint (the plan sees to it), so
         # iterations are independent; without saying so, in-place calls and calls of many operands would
@@ -370,6 +385,8 @@ class _Nest:
             from numjit.functor.scalars import compiler
 
             values = self._arguments(index, sources, scalars, group)
+            if self.number:
+                values.append(b.add(first, b.mul(index, self.number.stride)))
             results = compiler.call_functor(self.compiled, b, self.module, values)
             for place, (operand, target) in enumerate(zip(self.outputs, targets, strict=True)):
                 own = compiler.representation(self.compiled.results[place])
@@ -420,9 +437,17 @@ class _Nest:
         b = self.builder
         scalars: list[Any] = []
         slot = 0
-        for dtype, stored in zip(self.specialisation.inputs, self.storages, strict=True):
+        for k, (dtype, stored) in enumerate(zip(self.specialisation.inputs, self.storages, strict=True)):
             if stored is not None:
                 scalars.append(None)
+                continue
+            if k in self.raws:
+                pair = b.bitcast(b.gep(self.values, [I64(slot * _SLOT)]), I64.as_pointer())
+                numbers = [b.load(b.gep(pair, [I64(part)])) for part in (0, 1)]
+                for number in numbers:
+                    number.align = 1
+                scalars.append(tuple(numbers))
+                slot += 1
                 continue
             kind = I8 if dtype is dtypes.bool_ else value_type(dtype)
             base = b.bitcast(b.gep(self.values, [I64(slot * _SLOT)]), kind.as_pointer())

@@ -153,7 +153,9 @@ def _bound_type(kind: CppType, bound: Mapping[str, DType]) -> str:
     if kind.is_index:
         return "long long"
     if kind.is_raw:
-        element = dataclasses.replace(kind, is_raw=False, spelling=kind.spelling.partition("<")[2][:-1].strip())
+        element = dataclasses.replace(
+            kind, is_raw=False, spelling=kind.spelling.partition("<")[2][:-1].strip()
+        )
         return f"::numjit_scope::numjit::raw<{_bound_type(element, bound)}>"
     if kind.variable is None:
         return f"::numjit_scope::{_NAMESPACE}::{kind.spelling}" if kind.dtype is None else kind.spelling
@@ -237,11 +239,18 @@ def _seam_type(dtype: DType) -> str:
     return cpp_type(compute.real)
 
 
-def seam_inputs(functor: CppFunctor, specialisation: Specialisation) -> list[str]:
-    """Return the seam's parameters by value: complex ones as two reals, raw ones as address and size."""
+def seam_inputs(functor: CppFunctor, specialisation: Specialisation, *, arrays: bool = False) -> list[str]:
+    """Return the seam's parameters by value: complex ones as two reals, raw ones as address and size.
+
+    With `arrays` a raw operand is a one-dimensional array of Numba's, field by field.
+    """
     declared = []
     for i, dtype in enumerate(specialisation.inputs):
         is_raw = i in functor.signature.raws
+        if is_raw and arrays:
+            declared += ["void*", "void*", f"long long numjit_j{i}", "long long", f"long long numjit_i{i}"]
+            declared += ["long long", "long long"]
+            continue
         kind = "long long" if is_raw else _seam_type(dtype)
         names = (f"numjit_i{i}", f"numjit_j{i}") if is_raw or dtype.is_complex else (f"numjit_i{i}",)
         declared.extend(f"{kind} {name}" for name in names)
@@ -255,7 +264,7 @@ def seam_parameters(functor: CppFunctor, specialisation: Specialisation) -> list
 
 
 def storage_text(functor: CppFunctor, specialisation: Specialisation, chosen: Sequence[str]) -> str:
-    """Return the headers that read stored elements, with ``numjit::raw`` where the functor takes raw operands."""
+    """Return the headers that read stored elements, with ``numjit::raw`` where the functor needs it."""
     define = "#define NUMJIT_WITH_COMPLEX\n" if "complex.h" in chosen else ""
     loads = list(raw_loads(functor, specialisation).values())
     own = f'#line 1 "numjit/raw"{raw_class(loads)}' if loads else ""
@@ -269,7 +278,9 @@ def seam_dtypes(functor: CppFunctor, specialisation: Specialisation) -> list[DTy
     return [*specialisation.inputs, *specialisation.outputs, *bound, *stored]
 
 
-def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: str) -> str:
+def device_source(
+    functor: CppFunctor, specialisation: Specialisation, symbol: str, *, for_kernels: bool = False
+) -> str:
     """Return the CUDA C++ program whose one symbol is the functor's seam.
 
     Parameters
@@ -279,6 +290,9 @@ def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: s
     symbol
         Name of the ``extern "C" __device__ int`` function; it takes pointers to the outputs, then the
         inputs by value, each in its compute type (complex as two reals, bool as unsigned char).
+    for_kernels
+        Follow numba-cuda's calling convention instead: one pointer to all outputs, raw operands as arrays.
+        No name but `symbol` can then meet one of another functor that is linked to the same kernel.
     """
     inputs: list[str] = []
     for i, dtype in enumerate(specialisation.inputs):
@@ -292,7 +306,22 @@ def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: s
             inputs.append(f"numjit_i{i}")
     inputs.append("numjit_index")
     outputs = [f"numjit_r{j}" for j in range(len(specialisation.outputs))]
-    lines = call_lines(functor, specialisation, inputs, outputs)
+    parameters = seam_parameters(functor, specialisation)
+    results = own = ""
+    lines: list[str] = []
+    if for_kernels:
+        fields = "".join(
+            f"  {_seam_type(dtype)} m{j}[{2 if dtype.is_complex else 1}];\n"
+            for j, dtype in enumerate(specialisation.outputs)
+        )
+        own = f"#define numjit_scope numjit_scope_{symbol}\n"
+        results = f"namespace {{ struct numjit_results {{\n{fields}}}; }}\n"
+        parameters = ["numjit_results* numjit_out", *seam_inputs(functor, specialisation, arrays=True)]
+        lines = [
+            f"{_seam_type(dtype)}* numjit_o{j} = numjit_out->m{j};"
+            for j, dtype in enumerate(specialisation.outputs)
+        ]
+    lines += call_lines(functor, specialisation, inputs, outputs)
     for j, dtype in enumerate(specialisation.outputs):
         if dtype.is_complex:
             lines.append(f"numjit_o{j}[0] = numjit_r{j}.real();")
@@ -300,12 +329,11 @@ def device_source(functor: CppFunctor, specialisation: Specialisation, symbol: s
         else:
             lines.append(f"*numjit_o{j} = numjit_r{j};")
     body = "".join(f"  {line}\n" for line in lines)
-    parameters = ", ".join(seam_parameters(functor, specialisation))
     chosen = library_headers(functor, seam_dtypes(functor, specialisation), host=False)
     storage = storage_text(functor, specialisation, chosen) if functor.signature.raws else ""
     return (
-        f"{header_text(chosen)}{storage}{user_text(functor)}"
-        f'extern "C" __device__ int {symbol}({parameters}) {{\n{body}  return 0;\n}}\n'
+        f"{own}{header_text(chosen)}{storage}{user_text(functor)}{results}"
+        f'extern "C" __device__ int {symbol}({", ".join(parameters)}) {{\n{body}  return 0;\n}}\n'
     )
 
 

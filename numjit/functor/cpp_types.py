@@ -226,16 +226,18 @@ class _TypeReader:
         """Read one of numjit's own types."""
         if words == ["index"]:
             return CppType(dtype=dtypes.from_name("int64"), spelling=spelling, is_index=True)
-        if words[:2] == ["raw", "<"]:
-            opened = next(i for i, token in enumerate(base) if token.text == "<")
-            inner, rest = self.read(base[opened + 1 : -1])
-            if inner is not None and not rest and not inner.reference and not (inner.is_raw or inner.is_index):
-                return dataclasses.replace(inner, is_raw=True, is_const=False, spelling=spelling)
+        if words[:2] != ["raw", "<"]:
+            self.source.fail(
+                base[0].offset, f"'{spelling}' is no type of numjit's; it has numjit::index and numjit::raw"
+            )
+        opened = next(i for i, token in enumerate(base) if token.text == "<")
+        inner, rest = self.read(base[opened + 1 : -1])
+        if inner is None or rest or inner.reference or inner.is_raw or inner.is_index:
             self.source.fail(
                 base[0].offset,
                 f"'{spelling}': numjit::raw takes a template parameter, a number type or std::complex of one",
             )
-        self.source.fail(base[0].offset, f"'{spelling}' is no type of numjit's; it has numjit::index and numjit::raw")
+        return dataclasses.replace(inner, is_raw=True, is_const=False, spelling=spelling)
 
     def _complex(self, inner: Sequence[Token], spelling: str, where: Token) -> CppType:
         real, rest = self.read(inner)

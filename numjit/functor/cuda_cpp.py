@@ -186,12 +186,16 @@ class CppFunctor:
             read.append((declared, name))
             if declared.is_output:
                 if declared.is_raw or declared.is_index:
-                    source.fail(raw.tokens[0].offset, f"'{declared.spelling}&' cannot be a result; pass it by value")
+                    source.fail(
+                        raw.tokens[0].offset, f"'{declared.spelling}&' cannot be a result; pass it by value"
+                    )
                 results.append(declared)
                 continue
             if declared.is_index:
                 if name in self.scalars:
-                    raise self._fail(f"{name!r} is the element's index, so it can be no scalar; rename one of them")
+                    raise self._fail(
+                        f"{name!r} is the element's index, so it can be no scalar; rename one of them"
+                    )
                 continue
             if declared.is_raw and name in self.scalars:
                 raise self._fail(f"{name!r} is a raw operand, so it can be no scalar; rename one of them")
@@ -264,7 +268,9 @@ class CppFunctor:
                 slots.append(Slot(declared, True, output))
                 output += 1
             elif declared.is_index:
-                slots.append(Slot(declared, False, len(self.signature.operands) + len(self.signature.scalars)))
+                slots.append(
+                    Slot(declared, False, len(self.signature.operands) + len(self.signature.scalars))
+                )
             elif name in self.scalars:
                 slots.append(Slot(declared, False, scalar))
                 scalar += 1
@@ -370,7 +376,9 @@ class CppFunctor:
                     bound[variable] = self._variable_default(variable, bound)
                     continue
                 raws = self.signature.raws
-                operands = [a for k, a in enumerate(arguments[: len(self.signature.operands)]) if k not in raws]
+                operands = [
+                    a for k, a in enumerate(arguments[: len(self.signature.operands)]) if k not in raws
+                ]
                 operands = operands or list(arguments)
                 declared = [_part(a) for a in operands] if needs_real else operands
             found = result_type(declared, default_dtype) if declared else default_dtype

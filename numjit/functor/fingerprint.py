@@ -15,11 +15,12 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from numjit import math as numjit_math
 from numjit.dtypes import DType
 from numjit.errors import FunctorError
 from numjit.functor.bytecode import referenced_names
 
-__all__ = ["MISSING_NAME", "Captures", "digest"]
+__all__ = ["MISSING_NAME", "Captures", "digest", "refers_to"]
 
 #: Stands for a global or captured variable that has no value (yet).
 MISSING_NAME = "<numjit: no such name>"
@@ -98,6 +99,8 @@ class _Encoder:
             self._write("functor", functor.kind.encode())
             # Not its fingerprint: decorated functions may refer to each other in a circle.
             self.add(functor.identity() if hasattr(functor, "identity") else functor.fingerprint())
+        elif _is_intrinsic(value):  # compiled by a rule, not from its Python body
+            self._write("named", f"{value.__module__}.{value.__qualname__}".encode())
         elif isinstance(value, types.FunctionType):
             self._add_function(value)
         elif isinstance(getattr(value, "py_func", None), types.FunctionType):  # a Numba dispatcher
@@ -132,11 +135,23 @@ class _Encoder:
             self.add(value)
 
 
+def _is_intrinsic(value: Any) -> bool:
+    """Whether a value is one of ``numjit.math``'s functions itself (a copy or wrapper is none)."""
+    if getattr(value, "__module__", None) != numjit_math.__name__:
+        return False
+    return vars(numjit_math).get(getattr(value, "__name__", "")) is value
+
+
 def _references(fn: types.FunctionType) -> Iterable[tuple[tuple[str, ...], Any]]:
     """Yield what a function refers to: name path and present value, modules resolved to the attribute."""
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     for path in referenced_names(fn.__code__):
         yield path, _resolve(fn.__globals__, cells, path)
+
+
+def refers_to(fn: types.FunctionType, value: Any) -> bool:
+    """Whether a function's own body mentions a global or captured object, or one of a module's."""
+    return any(found is value for _, found in _references(fn))
 
 
 def _resolve(names: dict[str, Any], cells: dict[str, types.CellType], path: tuple[str, ...]) -> Any:
@@ -196,7 +211,7 @@ class Captures:
                 self._attributes.append((fn.__globals__, cells, path))
             functor = getattr(value, "__numjit_functor__", None)
             inner = getattr(functor, "fn", None) or getattr(value, "py_func", None) or value
-            if isinstance(inner, types.FunctionType):
+            if isinstance(inner, types.FunctionType) and not _is_intrinsic(inner):
                 self._collect(inner)
         for name in roots:
             if name in cells:
@@ -220,4 +235,4 @@ class Captures:
 
 
 #: Modules whose names nobody rebinds.
-_CONSTANT_MODULES = frozenset({"cmath", "math", "operator"})
+_CONSTANT_MODULES = frozenset({"cmath", "math", "numjit", "numjit.math", "operator"})

@@ -38,7 +38,7 @@ def index() -> int:
 
 
 class Raw:
-    """Annotation of an operand that the functor indexes itself: ``numjit.raw``, ``numjit.raw(numjit.float32)``.
+    """Annotation of an operand that the functor indexes itself: ``numjit.raw``, ``numjit.raw(dtype)``.
 
     Attributes
     ----------

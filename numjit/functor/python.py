@@ -16,7 +16,8 @@ from numjit import dtypes
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, FunctorError, UnsupportedDtypeError
 from numjit.functor.bytecode import count_returned
-from numjit.functor.fingerprint import Captures, digest
+from numjit.functor.fingerprint import Captures, digest, refers_to
+from numjit.functor.markers import Raw, index
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
@@ -41,7 +42,8 @@ class PythonFunctor:
 
     Positional parameters are operands (a default makes one omittable), keyword-only parameters are
     scalars. Annotations give dtypes: a numjit, torch or NumPy dtype, or a `typing.TypeVar` shared by
-    several parameters; ``int``, ``float``, ``bool`` and ``complex`` annotate scalars only. The return
+    several parameters; ``int``, ``float``, ``bool`` and ``complex`` annotate scalars only;
+    ``numjit.raw`` (or ``numjit.raw(dtype)``) an operand that the functor indexes itself. The return
     annotation is a dtype or type variable, or a tuple of them.
 
     Parameters
@@ -78,7 +80,7 @@ class PythonFunctor:
         self._outputs = outputs
         self._overrides = dict(scalars or {})
         self.python_signature = self._python_signature()
-        self._number_kinds: dict[str, DType] = {}
+        self.number_kinds: dict[str, DType] = {}
         self.signature = self._read_signature()
         self._lock = threading.RLock()
         self._specialised: dict[Any, Specialisation] = {}
@@ -86,6 +88,7 @@ class PythonFunctor:
         self._captures: Captures | None = None
         self._captured: tuple[Any, ...] = ()
         self._fingerprint: str | None = None
+        self._uses_index = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.fn, self._outputs, self._overrides)
@@ -153,10 +156,24 @@ class PythonFunctor:
                     f"functor {self.name!r}: operand {name!r} is annotated {hint.__name__}, which names no "
                     f"dtype; say {_BUILTIN_KINDS[hint]!r}, or put it after '*' to make it a scalar"
                 )
-            self._number_kinds[name] = _BUILTIN_KINDS[hint]
+            self.number_kinds[name] = _BUILTIN_KINDS[hint]
             return Parameter(name, default=default)
+        if isinstance(hint, Raw):
+            return self._read_raw(name, hint, default, is_scalar)
         dtype, variable = self._read_dtype(hint, f"parameter {name!r}")
         return Parameter(name, dtype, variable, default)
+
+    def _read_raw(self, name: str, hint: Raw, default: Any, is_scalar: bool) -> Parameter:
+        if is_scalar or default is not MISSING:
+            reason = "a scalar, a keyword-only parameter" if is_scalar else "omittable: it has a default"
+            raise FunctorError(
+                f"functor {self.name!r}: {name!r} is annotated {hint!r} but is {reason}; a raw operand is a "
+                "positional parameter without a default"
+            )
+        dtype, variable = (
+            (None, None) if hint.element is None else self._read_dtype(hint.element, f"parameter {name!r}")
+        )
+        return Parameter(name, dtype, variable, raw=True)
 
     def _read_dtype(self, hint: Any, where: str) -> tuple[DType | None, str | None]:
         if isinstance(hint, typing.TypeVar):
@@ -198,10 +215,15 @@ class PythonFunctor:
         return outputs
 
     def _parameters_of_hints(self, hints: Mapping[str, Any]) -> list[Parameter]:
+        declared = {
+            name: hint.element if isinstance(hint, Raw) else hint
+            for name, hint in hints.items()
+            if name != "return"
+        }
         return [
             Parameter(name, variable=hint.__name__)
-            for name, hint in hints.items()
-            if name != "return" and isinstance(hint, typing.TypeVar)
+            for name, hint in declared.items()
+            if isinstance(hint, typing.TypeVar)
         ]
 
     # ------------------------------------------------------------------------------ specialisation
@@ -243,7 +265,7 @@ class PythonFunctor:
 
     def _own_dtype(self, name: str, argument: ArgumentType) -> DType:
         """Return an unannotated argument's dtype, or the kind that its builtin annotation asks for."""
-        kind = self._number_kinds.get(name)
+        kind = self.number_kinds.get(name)
         if kind is None or argument.category is not Category.NUMBER:
             return argument.dtype
         if _KIND_RANK[argument.dtype.kind] > _KIND_RANK[kind.kind]:
@@ -350,12 +372,19 @@ class PythonFunctor:
     def identity(self) -> tuple[Any, ...]:
         """Return what a digest of the functor covers: the function and how it is declared."""
         declared = [
-            (p.name, p.dtype, p.variable, None if p.default is MISSING else p.default)
+            (p.name, p.dtype, p.variable, None if p.default is MISSING else p.default, p.raw)
             for p in (*self.signature.operands, *self.signature.scalars)
         ]
         outputs = [(output.dtype, output.variable) for output in self.signature.outputs]
-        kinds = sorted((name, kind.name) for name, kind in self._number_kinds.items())
+        kinds = sorted((name, kind.name) for name, kind in self.number_kinds.items())
         return self.fn, tuple(declared), tuple(outputs), tuple(kinds)
+
+    @property
+    def uses_index(self) -> bool:
+        """Whether the body calls ``numjit.index()``: the functor is then compiled to take it as well."""
+        with self._lock:
+            self._forget_if_rebound()
+            return self._uses_index
 
     def current_captures(self) -> tuple[Any, ...]:
         """Return what the functor and its helpers capture now, to be compared element-wise with ``is``.
@@ -376,6 +405,7 @@ class PythonFunctor:
             self._compiled.clear()
             self._captures = Captures(self.fn)  # a rebound helper may capture other names
             self._captured = self._captures.current()
+            self._uses_index = refers_to(self.fn, index)
 
 
 def _rebuild(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numjit.runtime.driver import Current, check, driver
 
-__all__ = ["LEGACY_STREAM", "PER_THREAD_STREAM", "canonical", "wait_for"]
+__all__ = ["LEGACY_STREAM", "PER_THREAD_STREAM", "canonical", "is_capturing", "wait_for"]
 
 #: Handles with a meaning of their own, in CUDA, ``__cuda_array_interface__`` and DLPack alike.
 LEGACY_STREAM = 1
@@ -14,6 +14,13 @@ PER_THREAD_STREAM = 2
 def canonical(stream: int) -> int:
     """Return the handle by which streams can be compared: the null stream is the legacy one."""
     return stream or LEGACY_STREAM
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether a CUDA graph is being captured from a stream (or nothing can be said of it for that reason)."""
+    cu = driver()
+    code, status = cu.cuStreamIsCapturing(canonical(stream))
+    return bool(code) or status != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
 
 def wait_for(stream: int, producer: int, device_index: int) -> None:

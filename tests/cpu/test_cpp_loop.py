@@ -15,7 +15,8 @@ from numjit import config, dtypes
 from numjit.cpu import cpp_loop
 from numjit.dtypes import as_dtype
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
+from numjit.functor import cuda_cpp
+from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 
@@ -517,15 +518,12 @@ def test_errors_show_the_users_line(run, text, expected):
     assert "numjit_" not in message
 
 
-def test_auto(run):
-    set_return_type_prober(cpp_loop.probe_return_type)
-    try:
-        text = "template <typename T> auto f(T x, T y) { return x * y / T(1); }"
-        same(run(text, t([100], dtype=torch.int8), t([2], dtype=torch.int8)), t([200], dtype=torch.int32))
-        same(run(text, t([1.5]).half(), t([2.0]).half()), t([3.0]).half())
-        same(run(text, t([1j]), t([2.0])), t([2j]))
-    finally:
-        set_return_type_prober(None)
+def test_auto(run, monkeypatch):
+    monkeypatch.setattr(cuda_cpp, "_prober", cpp_loop.probe_return_type)
+    text = "template <typename T> auto f(T x, T y) { return x * y / T(1); }"
+    same(run(text, t([100], dtype=torch.int8), t([2], dtype=torch.int8)), t([200], dtype=torch.int32))
+    same(run(text, t([1.5]).half(), t([2.0]).half()), t([3.0]).half())
+    same(run(text, t([1j]), t([2.0])), t([2j]))
 
 
 def test_no_compiler(monkeypatch, tmp_path):

@@ -49,7 +49,7 @@ def span(array):
     return low, high + array.itemsize
 
 
-def run(function, outputs, inputs, *, values=(), views=None, index=False, knobs=DEFAULT):
+def run(function, outputs, inputs, *, values=(), views=None, raw=None, index=False, knobs=DEFAULT):
     """Run `function` over NumPy arrays through the plan and the emulated shell; returns the variant."""
     shape = outputs[0].shape
     arrays = [*outputs, *(np.broadcast_to(x, shape) for x in inputs)]
@@ -66,6 +66,9 @@ def run(function, outputs, inputs, *, values=(), views=None, index=False, knobs=
         for k, a in enumerate(arrays[len(outputs) :])
     ]
     slots += [InputSlot(dtypes.from_name(np.asarray(v).dtype.name), None) for v in values]
+    if raw is not None:
+        slots.append(InputSlot(dtypes.int64, None, raw=True))
+        values = (*values, raw.ctypes.data, raw.size)
     if index:
         slots.append(InputSlot(dtypes.int64, None, index=True))
     spec = ShellSpec(
@@ -264,6 +267,17 @@ def test_tuned_kernels_give_the_same(knobs):
     z = np.ascontiguousarray(y.T).T
     run(add, [out], [x, z], knobs=knobs)
     assert np.array_equal(out, x + y)
+
+
+@pytest.mark.parametrize("shape", [(1000,), (5, 33), (64, 80)])
+def test_raw_operands_arrive_as_address_and_size(shape):
+    table = np.arange(7.0)
+    x = np.asarray(np.random.default_rng(0).integers(0, 100, shape), np.int64)
+    out = np.empty(shape, np.int64)
+    run(lambda x, address, size: x + address * size, [out], [x], raw=table)
+    assert np.array_equal(out, x + table.ctypes.data * table.size)
+    run(lambda x, address, size, i: x + address * 0 + size * i, [out], [x.T.copy().T], raw=table, index=True)
+    assert np.array_equal(out, x + 7 * np.arange(x.size).reshape(shape))
 
 
 @st.composite

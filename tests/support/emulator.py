@@ -32,7 +32,10 @@ def seam_functor(function, spec):
         else:
             stores.append(f"o{k}[0] = {result}")
     for k, slot in enumerate(spec.inputs):
-        if slot.dtype.is_complex:
+        if slot.raw:
+            inputs += [(f"a{k}p", "int64"), (f"a{k}n", "int64")]
+            call += [f"a{k}p", f"a{k}n"]
+        elif slot.dtype.is_complex:
             inputs += [(f"a{k}r", native(slot.dtype)), (f"a{k}i", native(slot.dtype))]
             call.append(f"complex(a{k}r, a{k}i)")
         else:

@@ -21,8 +21,8 @@ def made(text, *shown, **given):
 
 def test_seam_follows_the_contract():
     text = "template <class T, class U> void f(T x, bool m, U y, std::complex<U> z, T& a, bool& b, std::complex<U>& c) {}"
-    _, spec = made(text, "float16", "bool", "float64", "complex128")
-    assert seam_parameters(spec) == [
+    functor, spec = made(text, "float16", "bool", "float64", "complex128")
+    assert seam_parameters(functor, spec) == [
         "float* numjit_o0", "unsigned char* numjit_o1", "double* numjit_o2",
         "float numjit_i0", "unsigned char numjit_i1", "double numjit_i2", "double numjit_i3", "double numjit_j3",
     ]  # fmt: skip

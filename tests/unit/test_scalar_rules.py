@@ -427,3 +427,102 @@ def test_gcd_and_nextafter_and_sum():
     positive = torch.tensor([0.5, 1.0, 3.5])
     check({"math.gamma(x)": lambda x: torch.lgamma(x).exp()}, "x", positive, inexact=("math",))
     check({"sum((x > 0, y > 0))": lambda x, y: 0 + (x > 0) + (y > 0)}, "x, y", f, g)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in REALS if dtype.kind != "b"], ids=str)
+def test_more_of_pythons_math(dtype):
+    x = sample(dtype, 21).abs() + 1
+    y = sample(dtype, 22).abs() + 2
+    wide = [v if v.is_floating_point() else v.float() for v in (x, y)]
+    expressions = {
+        "math.log(x, 2)": lambda x, y: torch.log(wide[0]) / math.log(2),
+        "math.log(x, y)": lambda x, y: torch.log(wide[0]) / torch.log(wide[1]),
+        "math.hypot(x, y, x)": lambda x, y: torch.hypot(torch.hypot(*wide), wide[0]),
+        "math.ldexp(x, 3)": lambda x, y: torch.ldexp(wide[0], torch.tensor(3)),
+        "math.modf(x + 0.25)[0]": lambda x, y: torch.frac(x + 0.25),
+        "math.modf(x)[1]": lambda x, y: torch.trunc(wide[0]),
+        "cmath.polar(x)[0]": lambda x, y: wide[0].abs() if wide[0].dtype != torch.bfloat16 else x.float(),
+        "cmath.polar(x)[1]": lambda x, y: (
+            torch.zeros_like(torch.complex(wide[0], wide[0]).real)
+            if wide[0].dtype != torch.bfloat16
+            else torch.zeros(64)
+        ),
+        "math.nextafter(x, y)": lambda x, y: torch.nextafter(*wide),
+    }
+    check(expressions, "x, y", x, y, inexact=("math",))
+    if dtype.is_integral:
+        check(
+            {"math.lcm(x, y)": torch.lcm, "math.lcm(x, 6)": lambda x, y: torch.lcm(x, 0 * x + 6)},
+            "x, y",
+            x,
+            y,
+        )
+
+
+def test_modf_of_infinity():
+    x = torch.tensor([math.inf, -math.inf, -0.0, -2.5])
+    rest, whole = run(PythonFunctor(lambda x: math.modf(x), outputs=2), x)
+    assert whole.tolist() == [math.inf, -math.inf, 0.0, -2.0]
+    assert rest.tolist() == [0.0, 0.0, 0.0, -0.5]
+    assert rest.signbit().tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_polar_and_rect(dtype):
+    size, angle = torch.tensor([0.5, 2.0, 3.0], dtype=dtype), torch.tensor([0.1, -2.0, 3.0], dtype=dtype)
+    made, found, turned = run(
+        source(
+            ["cmath.rect(x, y)", "cmath.polar(cmath.rect(x, y))[0]", "cmath.phase(cmath.rect(x, y))"], "x, y"
+        ),
+        size,
+        angle,
+    )
+    torch.testing.assert_close(made, torch.polar(size, angle))
+    torch.testing.assert_close(found, size)
+    torch.testing.assert_close(turned, angle)
+    with pytest.raises(CompilationError, match="magnitude and an angle"):
+        run(source(["cmath.rect(x, 1)"], "x"), torch.tensor([1j]))
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "atan", "asinh", "acosh", "atanh"])
+def test_branch_cuts_of_inverse_functions(name):
+    """Each part by itself, on both sides of every cut, as Python's ``cmath``."""
+    parts = [0.0, -0.0, 1e-6, 0.5, -0.5, 1.0, -1.0, 1.0001, 2.0, -3.0, 1e10, -1e10]
+    numbers = [complex(a, b) for a in parts for b in parts]
+    for dtype in (torch.complex64, torch.complex128):
+        x = torch.tensor(numbers, dtype=dtype)
+        (result,) = run(source([f"cmath.{name}(x)"], "x"), x)
+        for given, found in zip(x.tolist(), result.tolist(), strict=True):
+            try:
+                expected = getattr(cmath, name)(given)
+            except ValueError:  # a pole
+                continue
+            for a, b in ((found.real, expected.real), (found.imag, expected.imag)):
+                assert abs(a - b) <= 8 * torch.finfo(dtype).eps * abs(b), (given, found, expected)
+                assert math.copysign(1, a) == math.copysign(1, b), (given, found, expected)
+
+
+def test_numbers_alone_in_functions_that_numba_lacks():
+    x = torch.tensor([2.0])
+
+    def functor(x, *, a, n):
+        return math.cbrt(a) * x, math.remainder(a, 3.0) * x, math.lcm(n, 4) * x
+
+    results = run(PythonFunctor(functor), x, 8.0, 6)
+    assert [r.item() for r in results] == [4.0, -2.0, 24.0]
+
+
+def test_loops_over_tuples():
+    x, y = torch.tensor([2.0]), torch.tensor([3.0])
+
+    def functor(x, y):
+        total = x * 0
+        for place, value in enumerate((x, y)):
+            total += place * value
+        for value, weight in zip((x, y), (1.0, 2.0)):  # noqa: B905
+            total += weight * value
+        for n in range(1, 5, 2):
+            total += n * x
+        return total
+
+    assert run(PythonFunctor(functor), x, y)[0].item() == 3 + 2 + 6 + 8

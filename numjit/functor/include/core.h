@@ -102,6 +102,9 @@ using namespace ::numjit_standard;
 namespace numjit {
 using index = long long;
 }
+}  // namespace numjit_scope
+namespace numjit = ::numjit_scope::numjit;  // for texts that write `::numjit::index`
+namespace numjit_scope {
 #define NUMJIT_EACH(DO)                                                                                            \
   DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atanh) DO(cbrt) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc)     \
   DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(floor) DO(lgamma) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb)           \

@@ -86,6 +86,10 @@ template <class T>
 inline T read(const char* at) {
   return __ldg(reinterpret_cast<const T*>(at));
 }
+template <class T>
+inline void write(char* at, T value) {
+  *reinterpret_cast<T*>(at) = value;
+}
 #else
 template <class T>
 struct Unaligned {
@@ -105,9 +109,7 @@ inline void write(char* at, T value) {
 template <class S>
 struct Access {
   static S load(const char* at) { return read<S>(at); }
-#ifndef __CUDACC_RTC__
   static void store(char* at, S value) { write<S>(at, value); }
-#endif
 };
 template <>
 struct Access<Bool> {

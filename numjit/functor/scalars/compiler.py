@@ -11,6 +11,7 @@ from numjit.codegen.machine import HOST
 from numjit.dtypes import DType
 from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.lowering import Emitter
+from numjit.functor.scalars.raw import RawElements, pack_raw
 from numjit.functor.scalars.session import Session, Target, compiling
 from numjit.functor.scalars.types import Strong, argument_type, parameter_type, representation, unwrap
 from numjit.functor.signature import ArgumentType
@@ -36,7 +37,7 @@ class Compiled:
     Attributes
     ----------
     arguments
-        Numba types of the functor's parameters.
+        Numba types of the functor's parameters, and of its index where it uses it.
     results
         Numba type of each result.
     library
@@ -76,15 +77,20 @@ def compile_functor(
     """
     signature = functor.signature
     kinds = tuple(
-        parameter_type(parameter, dtype, argument, default_dtype)
+        RawElements(argument.dtype, dtype, default_dtype)
+        if parameter.raw
+        else parameter_type(parameter, dtype, argument, default_dtype)
         for parameter, argument, dtype in zip(
             (*signature.operands, *signature.scalars), arguments, inputs, strict=True
         )
     )
+    indexed = functor.uses_index
+    if indexed:
+        kinds = (*kinds, types.int64)
     with compiling(target) as compiler:
         session = Session(compiler, default_dtype)
         try:
-            compiled = session.compile(functor.fn, kinds)
+            compiled = session.compile(functor.fn, kinds, indexed=indexed)
         finally:
             session.close()
     found = compiled.signature.return_type
@@ -118,7 +124,8 @@ def call_functor(compiled: Compiled, builder: Any, module: Any, values: list[Any
     builder, module
         Where to emit.
     values
-        Seam values of the inputs (``i1`` for bool, a pair for complex) in their compute types.
+        Seam values of the inputs (``i1`` for bool, a pair for complex) in their compute types; address and
+        size of a raw operand; at the end the element's number, if the functor uses it.
 
     Returns
     -------
@@ -128,7 +135,9 @@ def call_functor(compiled: Compiled, builder: Any, module: Any, values: list[Any
     context, fndesc = compiled.context, compiled.fndesc
     emitter = Emitter(context, builder, HOST)
     packed = [
-        emitter.pack(representation(kind), value)
+        pack_raw(builder, *value)
+        if isinstance(kind, RawElements)
+        else emitter.pack(representation(kind), value)
         for kind, value in zip(compiled.arguments, values, strict=True)
     ]
     if hasattr(fndesc, "call_conv"):  # numba-cuda

@@ -1,9 +1,9 @@
 """Registration of the strong types and their rules with Numba's CPU target and with numba-cuda.
 
 Only public extension interfaces are used, and only once a process and target: typing templates (which
-answer nothing unless an operand is strong), lowerings under keys of numjit's own (no ambiguity with
-native overloads), casts, attributes and data models. Other users of Numba in the process see no change.
-``@overload`` would do too but costs 76 ms on first use against 2 ms.
+answer nothing that Numba itself knows unless an operand is strong), lowerings under keys of numjit's own
+(no ambiguity with native overloads), casts, attributes and data models. Other users of Numba in the
+process see no change. ``@overload`` would do too but costs 76 ms on first use against 2 ms.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numba.core.typing.typeof import typeof
 from numjit import dtypes
 from numjit.codegen.machine import HOST, Machine
 from numjit.functor.scalars.lowering import Emitter
+from numjit.functor.scalars.raw import register_raw
 from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES, Rule
 from numjit.functor.scalars.types import (
     Element,
@@ -92,6 +93,7 @@ def register(target: str) -> None:
         _register_rules(names)
         _register_attributes(names)
         _register_casts(names)
+        register_raw(names, _MACHINES[target])
         _registered.add(target)
 
 
@@ -176,11 +178,14 @@ def _register_rules(target: _Target) -> None:
     for function, rule in RULES.items():
 
         def generic(self: Any, args: Any, kws: Any, rule: Rule = rule) -> Any:  # noqa: ARG001
-            if kws or not any(isinstance(kind, Strong) for kind in _spread(rule, args)):
+            is_strong = any(isinstance(kind, Strong) for kind in (*_spread(rule, args), *kws.values()))
+            folded = rule.fold(args, kws) if is_strong or rule.weak else None
+            if folded is None:
                 return None
-            kinds = [unwrap(kind) for kind in _spread(rule, args)]
-            shown = [kind if isinstance(kind, types.BaseTuple) else unwrap(kind) for kind in args]
-            return signature(rule.resolve(kinds)[1], *shown)
+            kinds = [unwrap(kind) for kind in _spread(rule, folded)]
+            shown = [kind if isinstance(kind, types.BaseTuple) else unwrap(kind) for kind in folded]
+            found = signature(rule.resolve(kinds)[1], *shown)
+            return found if rule.signature is None else found.replace(pysig=rule.signature)
 
         def get_impl_key(self: Any, sig: Any, key: Any = keys[rule]) -> Any:  # noqa: ARG001
             return key

@@ -13,188 +13,82 @@ import cmath
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from llvmlite import ir
 
 from numjit import dtypes
 from numjit.dtypes import DType
+from numjit.functor.scalars import special
 from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS
 from numjit.functor.scalars.lowering import Emitter
-from numjit.functor.scalars.types import (
-    Element,
-    RefusalError,
-    Strong,
-    argument_type,
-    combine,
-    representation,
-    result_element,
-    unwrap,
+from numjit.functor.scalars.rule import (
+    Domain,
+    Emit,
+    Rule,
+    any_dtype,
+    as_bool,
+    as_real,
+    as_stored,
+    complex_floating,
+    floating,
+    folded,
+    formula,
+    identity,
+    integral,
+    integral_or_bool,
+    math_call,
+    number,
+    ordered,
+    promote_with,
+    real_floating,
+    real_number,
+    refuse,
+    rounding,
+    simple,
 )
-from numjit.functor.signature import ArgumentType
+from numjit.functor.scalars.torch_rules import TORCH_RULES
+from numjit.functor.scalars.types import Element, RefusalError, argument_type, unwrap
 from numjit.semantics.category import Category
 
 __all__ = ["ATTRIBUTES", "METHODS", "RULES", "Rule"]
 
-#: The domain of an operation: ``(name, promoted operands, operand types) -> dtype computed in``.
-Domain = Callable[[str, Element, Sequence[Any]], DType]
-#: Emits an operation: ``(emitter, compute dtype, values, literals)``; a literal is None where unknown.
-Emit = Callable[[Emitter, DType, Sequence[Any], Sequence[Any]], Any]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Rule:
-    """How one operation on scalars is typed and emitted.
-
-    Attributes
-    ----------
-    name
-        As users write it, for messages.
-    arity
-        Least and greatest number of operands.
-    emit
-        The operation on values of the domain's compute dtype.
-    domain
-        Where the operation computes, from the promoted operands.
-    result
-        The result's dtype from the domain's.
-    spread
-        Whether a tuple as first operand stands for its members (``max(t)``).
-    """
-
-    name: str
-    arity: tuple[int, int]
-    emit: Emit
-    domain: Domain
-    result: Callable[[DType], DType] = lambda dtype: dtype
-    spread: bool = False
-
-    def resolve(self, kinds: Sequence[Any]) -> tuple[DType, Element]:
-        """Return the domain and the result's type for operands of Numba types `kinds`.
-
-        Raises
-        ------
-        RefusalError
-            torch refuses the operation, or it does not exist for these types.
-        """
-        if not self.arity[0] <= len(kinds) <= self.arity[1]:
-            raise RefusalError(f"{self.name} does not take {len(kinds)} arguments")
-        promoted = result_element(kinds)
-        domain = self.domain(self.name, promoted, kinds)
-        return domain, Element(self.result(domain), promoted.zero_dim, promoted.default_dtype)
-
-    def lower(self, emitter: Emitter, kinds: Sequence[Any], values: Sequence[Any]) -> Any:
-        """Emit the operation on values in Numba's representation of `kinds`; return it likewise."""
-        literals = [_literal(kind, value) for kind, value in zip(kinds, values, strict=True)]
-        domain, result = self.resolve(kinds)
-        moved = []
-        for kind, value in zip(kinds, values, strict=True):
-            own = representation(kind)
-            moved.append(emitter.convert(emitter.unpack(own, value), own, domain))
-        return emitter.pack(result.dtype, self.emit(emitter, domain.compute, moved, literals))
-
-
-def _literal(kind: Any, value: Any) -> Any:
-    """Return the Python number behind a weak operand that is constant while compiling, else None."""
-    if isinstance(kind, Strong) or not isinstance(value, ir.Constant):
-        return None
-    number = value.constant
-    return number if isinstance(number, int | float) else None
-
-
 # -------------------------------------------------------------------------------------------- domains
-
-
-def _promote_with(element: Element, number: DType) -> DType:
-    """Promote an element's dtype with a Python number of `number`'s kind."""
-    own = ArgumentType(element.dtype, element.category)
-    return combine(own, ArgumentType(number, Category.NUMBER), element.default_dtype).dtype
-
-
-def _refuse(name: str, dtype: DType, remedy: str = "") -> RefusalError:
-    return RefusalError(
-        f"{name} of {dtype} is not supported, as torch refuses it{'; ' if remedy else ''}{remedy}"
-    )
-
-
-def _any(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    return element.dtype
-
-
-def _number(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    if element.dtype.kind == "b":
-        raise _refuse(name, element.dtype)
-    return element.dtype
 
 
 def _difference(name: str, element: Element, kinds: Sequence[Any]) -> DType:
     arguments = [argument_type(kind) for kind in kinds]
     if any(argument is not None and argument.dtype.kind == "b" for argument in arguments):
-        raise _refuse(name, dtypes.bool_, "use ^ or not")
-    return element.dtype
-
-
-def _real_number(name: str, element: Element, kinds: Sequence[Any]) -> DType:
-    if element.dtype.is_complex:
-        raise _refuse(name, element.dtype)
-    return _number(name, element, kinds)
-
-
-def _ordered(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    if element.dtype.is_complex:
-        raise _refuse(name, element.dtype, "complex numbers have no order")
+        raise refuse(name, dtypes.bool_, "use ^ or not")
     return element.dtype
 
 
 def _compared(name: str, element: Element, kinds: Sequence[Any]) -> DType:
     if name not in ("==", "!="):
-        _ordered(name, element, kinds)
-    return element.dtype
-
-
-def _bits(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    if element.dtype.kind in "fc":
-        raise _refuse(name, element.dtype, "it needs integers or bools")
+        ordered(name, element, kinds)
     return element.dtype
 
 
 def _summed(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    return _promote_with(element, dtypes.int64)  # Python's sum starts from the int 0
+    return promote_with(element, dtypes.int64)  # Python's sum starts from the int 0
 
 
-def _integral(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    if not element.dtype.is_integral:
-        raise _refuse(name, element.dtype, "it needs integers")
-    return element.dtype
-
-
-def _floating(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    return _promote_with(element, dtypes.float64)
-
-
-def _real_floating(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    if element.dtype.is_complex:
-        remedy = "; use cmath." + name.removeprefix("math.") if hasattr(cmath, name[5:]) else ""
-        raise RefusalError(f"{name} of {element.dtype} is not supported{remedy}")
-    return _promote_with(element, dtypes.float64)
-
-
-def _wide_floating(name: str, element: Element, kinds: Sequence[Any]) -> DType:
-    dtype = _real_floating(name, element, kinds)
-    if dtype.compute is not dtype:
-        raise RefusalError(f"{name} of {dtype} is not supported; convert to float32 first")
+def _stored_floating(name: str, element: Element, kinds: Sequence[Any]) -> DType:
+    dtype = real_floating(name, element, kinds)
+    if dtype.itemsize == 1:
+        raise refuse(name, dtype)
     return dtype
 
 
-def _complex(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
-    return _promote_with(element, dtypes.complex128)
+def _from_polar(name: str, element: Element, kinds: Sequence[Any]) -> DType:
+    if element.dtype.is_complex:
+        raise RefusalError(f"{name} of {element.dtype} is not supported; it takes a magnitude and an angle")
+    return complex_floating(name, element, kinds)
 
 
 def _to_float(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
     if element.dtype.is_complex:
         raise RefusalError(f"{name} of {element.dtype} is not supported; use abs(x) or x.real")
-    return _promote_with(element, dtypes.float64)
+    return promote_with(element, dtypes.float64)
 
 
 def _to_int(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
@@ -203,40 +97,7 @@ def _to_int(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa
     return element.dtype if element.dtype.is_integral else dtypes.int64
 
 
-def _as_bool(dtype: DType) -> DType:  # noqa: ARG001
-    return dtypes.bool_
-
-
-def _as_real(dtype: DType) -> DType:
-    return dtype.real
-
-
 # ------------------------------------------------------------------------------------------ emissions
-
-
-def _simple(method: Callable[..., Any], *before: Any) -> Emit:
-    """Emit an `Emitter` method that takes the dtype and every operand."""
-
-    def emit(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
-        return method(emitter, *before, dtype, *values)
-
-    return emit
-
-
-def _folded(method: Callable[..., Any], *before: Any) -> Emit:
-    """Emit a method of two operands over any number of them, from the left."""
-
-    def emit(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
-        result = values[0]
-        for value in values[1:]:
-            result = method(emitter, *before, dtype, result, value)
-        return result
-
-    return emit
-
-
-def _identity(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
-    return values[0]
 
 
 def _emit_bits(name: str) -> Emit:
@@ -265,37 +126,6 @@ def _emit_not(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: S
     return emitter.builder.not_(emitter.truth(dtype, values[0]))
 
 
-def _emit_rounding(name: str) -> Emit:
-    """Round to integral values; integers stay as they are."""
-
-    def emit(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:
-        if len(values) == 2:
-            return _round_decimals(emitter, dtype, values[0], literals[1])
-        return emitter.math(name, dtype, values[0]) if dtype.is_floating else values[0]
-
-    return emit
-
-
-def _round_decimals(emitter: Emitter, dtype: DType, value: Any, decimals: Any) -> Any:
-    """``torch.round(x, decimals=n)``, which scales, rounds and scales back."""
-    if not isinstance(decimals, int):
-        raise RefusalError("round(x, n) needs n to be known while compiling; write a literal")
-    if not dtype.is_floating:
-        raise RefusalError(f"round(x, n) of {dtype} is not supported, as torch refuses it; write round(x)")
-    scale = emitter.constant(dtype, 10.0 ** abs(decimals))
-    b = emitter.builder
-    if decimals >= 0:
-        return b.fdiv(emitter.math("round", dtype, b.fmul(value, scale)), scale)
-    return b.fmul(emitter.math("round", dtype, b.fdiv(value, scale)), scale)
-
-
-def _emit_math(name: str) -> Emit:
-    def emit(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
-        return emitter.math(name, dtype, *values)
-
-    return emit
-
-
 def _emit_scaled(factor: float) -> Emit:
     def emit(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
         return emitter.builder.fmul(values[0], emitter.constant(dtype, factor))
@@ -316,6 +146,23 @@ def _emit_complex_class(name: str) -> Emit:
         return emitter.builder.and_(*parts) if name == "isfinite" else emitter.builder.or_(*parts)
 
     return emit
+
+
+def _emit_log(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
+    """Logarithm, natural or to a base."""
+    found = [
+        COMPLEX_FUNCTIONS["log"](emitter, dtype, value)
+        if dtype.is_complex
+        else emitter.math("log", dtype, value)
+        for value in values
+    ]
+    return emitter.truediv(dtype, *found) if len(found) == 2 else found[0]
+
+
+def _emit_rect(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
+    (size, _), (angle, _) = values
+    parts = [emitter.math(name, dtype.real, angle) for name in ("cos", "sin")]
+    return tuple(emitter.builder.fmul(size, part) for part in parts)
 
 
 def _emit_phase(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001
@@ -357,39 +204,39 @@ def _operators() -> dict[Any, Rule]:
         if inplace:
             table[getattr(operator, "i" + name.rstrip("_"))] = rule
 
-    binary("+", "add", _simple(Emitter.add), _any)
-    binary("-", "sub", _simple(Emitter.sub), _difference)
-    binary("*", "mul", _simple(Emitter.mul), _any)
-    binary("/", "truediv", _simple(Emitter.truediv), _floating)
-    binary("//", "floordiv", _simple(Emitter.floordiv), _real_number)
-    binary("%", "mod", _simple(Emitter.mod), _real_number)
-    binary("**", "pow", _emit_pow, _number)
+    binary("+", "add", simple(Emitter.add), any_dtype)
+    binary("-", "sub", simple(Emitter.sub), _difference)
+    binary("*", "mul", simple(Emitter.mul), any_dtype)
+    binary("/", "truediv", simple(Emitter.truediv), floating)
+    binary("//", "floordiv", simple(Emitter.floordiv), real_number)
+    binary("%", "mod", simple(Emitter.mod), real_number)
+    binary("**", "pow", _emit_pow, number)
     for symbol, name in (("&", "and_"), ("|", "or_"), ("^", "xor")):
-        binary(symbol, name, _emit_bits(name), _bits)
+        binary(symbol, name, _emit_bits(name), integral_or_bool)
     for symbol, name in (("<<", "lshift"), (">>", "rshift")):
-        binary(symbol, name, _simple(Emitter.shift, name), _integral)
+        binary(symbol, name, simple(Emitter.shift, name), integral)
     for symbol, name in (("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge"), ("==", "eq"), ("!=", "ne")):
-        emit = _simple(Emitter.compare, symbol)
-        table[getattr(operator, name)] = Rule(symbol, (2, 2), emit, _compared, _as_bool)
-    table[operator.neg] = Rule("unary -", (1, 1), _simple(Emitter.neg), _difference)
-    table[operator.pos] = Rule("unary +", (1, 1), _identity, _number)
-    table[operator.invert] = Rule("~", (1, 1), _emit_invert, _bits)
-    table[operator.not_] = Rule("not", (1, 1), _emit_not, _any, _as_bool)
-    table[operator.truth] = table[bool] = Rule("bool()", (1, 1), _emit_truth, _any, _as_bool)
+        emit = simple(Emitter.compare, symbol)
+        table[getattr(operator, name)] = Rule(symbol, (2, 2), emit, _compared, as_bool)
+    table[operator.neg] = Rule("unary -", (1, 1), simple(Emitter.neg), _difference)
+    table[operator.pos] = Rule("unary +", (1, 1), identity, number)
+    table[operator.invert] = Rule("~", (1, 1), _emit_invert, integral_or_bool)
+    table[operator.not_] = Rule("not", (1, 1), _emit_not, any_dtype, as_bool)
+    table[operator.truth] = table[bool] = Rule("bool()", (1, 1), _emit_truth, any_dtype, as_bool)
     return table
 
 
 def _builtins() -> dict[Any, Rule]:
     return {
-        abs: Rule("abs()", (1, 1), _simple(Emitter.abs), _number, _as_real),
-        max: Rule("max()", (1, _MANY), _folded(Emitter.extremum, ">"), _ordered, spread=True),
-        min: Rule("min()", (1, _MANY), _folded(Emitter.extremum, "<"), _ordered, spread=True),
-        sum: Rule("sum()", (1, _MANY), _folded(Emitter.add), _summed, spread=True),
-        pow: Rule("pow()", (2, 2), _emit_pow, _number),
-        round: Rule("round()", (1, 2), _emit_rounding("round"), _rounded),
-        float: Rule("float()", (1, 1), _identity, _to_float),
-        int: Rule("int()", (1, 1), _identity, _to_int),
-        complex: Rule("complex()", (1, 2), _emit_complex, _complex),
+        abs: Rule("abs()", (1, 1), simple(Emitter.abs), number, as_real),
+        max: Rule("max()", (1, _MANY), folded(Emitter.extremum, ">"), ordered, spread=True),
+        min: Rule("min()", (1, _MANY), folded(Emitter.extremum, "<"), ordered, spread=True),
+        sum: Rule("sum()", (1, _MANY), folded(Emitter.add), _summed, spread=True),
+        pow: Rule("pow()", (2, 2), _emit_pow, number),
+        round: Rule("round()", (1, 2), rounding("round"), _rounded),
+        float: Rule("float()", (1, 1), identity, _to_float),
+        int: Rule("int()", (1, 1), identity, _to_int),
+        complex: Rule("complex()", (1, 2), _emit_complex, complex_floating),
     }
 
 
@@ -398,54 +245,65 @@ def _rounded(name: str, element: Element, kinds: Sequence[Any]) -> DType:
     own = argument_type(unwrap(kinds[0]))
     if own is None or own.category is Category.NUMBER:
         raise RefusalError(f"{name} of a number to a varying number of digits is not supported")
-    return _real_number(name, Element(own.dtype, element.zero_dim, element.default_dtype), kinds)
+    return real_number(name, Element(own.dtype, element.zero_dim, element.default_dtype), kinds)
 
 
 def _math() -> dict[Any, Rule]:
     table: dict[Any, Rule] = {}
     one = (
-        "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh "
+        "exp exp2 expm1 log2 log10 log1p sqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh "
         "acosh atanh erf erfc gamma lgamma fabs"
     )
     for name in one.split():
-        table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), _emit_math(name), _real_floating)
-    for name in ("atan2", "fmod", "hypot", "copysign", "remainder"):
-        table[getattr(math, name)] = Rule(f"math.{name}", (2, 2), _emit_math(name), _real_floating)
+        table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), math_call(name), real_floating)
+    for name in ("atan2", "fmod", "copysign", "remainder"):
+        table[getattr(math, name)] = Rule(f"math.{name}", (2, 2), math_call(name), real_floating)
+    table[math.log] = Rule("math.log", (1, 2), _emit_log, real_floating)
+    hypot = folded(lambda emitter, dtype, x, y: emitter.math("hypot", dtype, x, y))
+    table[math.hypot] = Rule("math.hypot", (2, _MANY), hypot, real_floating)
+    table[math.ldexp] = Rule("math.ldexp", (2, 2), formula(special.ldexp), real_floating)
     for name in ("isnan", "isinf", "isfinite"):
-        emit = _emit_math(name)
-        table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), emit, _real_floating, _as_bool)
+        emit = math_call(name)
+        table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), emit, real_floating, as_bool)
     for name in ("floor", "ceil", "trunc"):
-        table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), _emit_rounding(name), _real_number)
-    table[math.degrees] = Rule("math.degrees", (1, 1), _emit_scaled(180.0 / math.pi), _real_floating)
-    table[math.radians] = Rule("math.radians", (1, 1), _emit_scaled(math.pi / 180.0), _real_floating)
-    table[math.pow] = Rule("math.pow", (2, 2), _emit_pow, _real_floating)
-    table[math.nextafter] = Rule("math.nextafter", (2, 2), _emit_math("nextafter"), _wide_floating)
-    table[math.gcd] = Rule("math.gcd", (1, _MANY), _folded(Emitter.gcd), _integral)
+        table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), rounding(name), real_number)
+    table[math.degrees] = Rule("math.degrees", (1, 1), _emit_scaled(180.0 / math.pi), real_floating)
+    table[math.radians] = Rule("math.radians", (1, 1), _emit_scaled(math.pi / 180.0), real_floating)
+    table[math.pow] = Rule("math.pow", (2, 2), _emit_pow, real_floating)
+    neighbour = formula(special.nextafter)
+    table[math.nextafter] = Rule("math.nextafter", (2, 2), neighbour, _stored_floating, sees=as_stored)
+    table[math.gcd] = Rule("math.gcd", (1, _MANY), folded(Emitter.gcd), integral)
+    table[math.lcm] = Rule("math.lcm", (1, _MANY), folded(special.lcm), integral)
     if hasattr(math, "fma"):  # Python 3.13
-        table[math.fma] = Rule("math.fma", (3, 3), _emit_math("fma"), _real_floating)
+        table[math.fma] = Rule("math.fma", (3, 3), math_call("fma"), real_floating)
+    # Numba knows nothing of these, so plain numbers alone are left to the rules as well.
+    for function in ("cbrt", "remainder", "lcm"):
+        table[getattr(math, function)] = dataclasses.replace(table[getattr(math, function)], weak=True)
     return table
 
 
 def _cmath() -> dict[Any, Rule]:
     table: dict[Any, Rule] = {}
     for name in COMPLEX_FUNCTIONS:
-        table[getattr(cmath, name)] = Rule(f"cmath.{name}", (1, 1), _emit_cmath(name), _complex)
+        table[getattr(cmath, name)] = Rule(f"cmath.{name}", (1, 1), _emit_cmath(name), complex_floating)
     for name in ("isnan", "isinf", "isfinite"):
         emit = _emit_complex_class(name)
-        table[getattr(cmath, name)] = Rule(f"cmath.{name}", (1, 1), emit, _complex, _as_bool)
-    table[cmath.phase] = Rule("cmath.phase", (1, 1), _emit_phase, _complex, _as_real)
+        table[getattr(cmath, name)] = Rule(f"cmath.{name}", (1, 1), emit, complex_floating, as_bool)
+    table[cmath.log] = Rule("cmath.log", (1, 2), _emit_log, complex_floating)
+    table[cmath.phase] = Rule("cmath.phase", (1, 1), _emit_phase, complex_floating, as_real)
+    table[cmath.rect] = Rule("cmath.rect", (2, 2), _emit_rect, _from_polar)
     return table
 
 
-#: Python's operators and functions on elements.
-RULES: dict[Any, Rule] = {**_operators(), **_builtins(), **_math(), **_cmath()}
+#: Python's operators and functions on elements, and `numjit.math`.
+RULES: dict[Any, Rule] = {**_operators(), **_builtins(), **_math(), **_cmath(), **TORCH_RULES}
 
 #: Attributes of elements; those named in `METHODS` are called.
 ATTRIBUTES: dict[str, Rule] = {
-    "real": Rule(".real", (1, 1), _emit_real, _any, _as_real),
-    "imag": Rule(".imag", (1, 1), _emit_imag, _any, _as_real),
+    "real": Rule(".real", (1, 1), _emit_real, any_dtype, as_real),
+    "imag": Rule(".imag", (1, 1), _emit_imag, any_dtype, as_real),
 }
 METHODS: dict[str, Rule] = {
-    "conjugate": Rule(".conjugate()", (1, 1), _emit_conjugate, _any),
-    "conj": Rule(".conj()", (1, 1), _emit_conjugate, _any),
+    "conjugate": Rule(".conjugate()", (1, 1), _emit_conjugate, any_dtype),
+    "conj": Rule(".conj()", (1, 1), _emit_conjugate, any_dtype),
 }

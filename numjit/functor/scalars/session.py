@@ -7,10 +7,12 @@ plain Python functions have become callable helpers, and why an operation was re
 
 from __future__ import annotations
 
+import cmath
 import contextlib
 import functools
 import inspect
 import itertools
+import math
 import types as pytypes
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +22,10 @@ from numba.core import types
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
 from numjit.functor.bytecode import unsupported_statement
+from numjit.functor.markers import index
 from numjit.functor.scalars import diagnosis
+from numjit.functor.scalars.index_pass import indexed_pipeline
+from numjit.functor.scalars.raw import RawElements
 from numjit.functor.scalars.registry import Helper, register
 from numjit.functor.scalars.types import (
     Element,
@@ -30,6 +35,8 @@ from numjit.functor.scalars.types import (
     parameter_type,
     unwrap,
 )
+from numjit.functor.signature import ArgumentType
+from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
 
 if TYPE_CHECKING:
@@ -62,8 +69,11 @@ class Session:
         self._inserted: list[object] = []
         self._running: list[Any] = []
 
-    def compile(self, fn: Any, arguments: tuple[Any, ...]) -> Any:
-        """Run Numba on one function; errors name the user's line."""
+    def compile(self, fn: Any, arguments: tuple[Any, ...], *, indexed: bool = False) -> Any:
+        """Run Numba on one function; errors name the user's line.
+
+        With `indexed` the last of the arguments is what ``numjit.index()`` gives in the function's body.
+        """
         if fn in self._running:
             raise RefusalError(f"{fn.__name__!r} calls itself; recursion is not supported")
         bad = unsupported_statement(fn.__code__)
@@ -74,7 +84,7 @@ class Session:
             diagnosis.start()
         self._running.append(fn)
         try:
-            return self.target.compile(self, fn, arguments)
+            return self.target.compile(self, fn, arguments, indexed=indexed)
         except CompilationError:
             raise
         except Exception as error:
@@ -152,15 +162,23 @@ def _relaxed(signature: inspect.Signature) -> inspect.Signature:
 def _declared(functor: PythonFunctor, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
     """Return the parameter types of a decorated functor that another functor calls with `kinds`."""
     arguments = []
-    for kind in kinds:
-        argument = argument_type(unwrap(kind))
+    parameters = (*functor.signature.operands, *functor.signature.scalars)
+    for kind, parameter in zip(kinds, parameters, strict=True):
+        if parameter.raw != isinstance(kind, RawElements):
+            wanted = "a raw operand" if parameter.raw else "a number"
+            raise RefusalError(
+                f"{functor.name!r} takes {wanted} as {parameter.name!r}, not a value of type {kind}"
+            )
+        is_raw = isinstance(kind, RawElements)
+        argument = ArgumentType(kind.stored, Category.DIM) if is_raw else argument_type(unwrap(kind))
         if argument is None:
             raise RefusalError(f"{functor.name!r} cannot be called with a value of type {kind}")
         arguments.append(argument)
     inputs = functor.input_dtypes(tuple(arguments), default_dtype)
-    parameters = (*functor.signature.operands, *functor.signature.scalars)
     return tuple(
-        kind
+        RawElements(kind.stored, dtype, default_dtype)
+        if parameter.raw
+        else kind
         if dtype is argument.dtype and not is_declared(parameter)
         else parameter_type(parameter, dtype, argument, default_dtype)
         for kind, parameter, argument, dtype in zip(kinds, parameters, arguments, inputs, strict=True)
@@ -183,6 +201,21 @@ def _divmod(x: Any, y: Any) -> Any:
     return x // y, x % y
 
 
+def _modf(x: Any) -> Any:
+    value = float(x)
+    whole = float(math.trunc(value))
+    rest = value - whole if value != whole else 0.0  # infinity has no rest
+    return math.copysign(rest, value), whole
+
+
+def _polar(x: Any) -> Any:
+    return abs(complex(x)), cmath.phase(x)
+
+
+#: Python's functions of several results, as what is compiled in their place.
+_SEVERAL_RESULTS: dict[Any, Any] = {divmod: _divmod, math.modf: _modf, cmath.polar: _polar}
+
+
 class _TypingMixin:
     """Typing context in which undecorated Python functions and numjit functors can be called."""
 
@@ -198,8 +231,12 @@ class _TypingMixin:
         reason = diagnosis.foreign_reason(value)
         if reason is not None:
             raise RefusalError(reason)
-        if value is divmod:
-            return self.session.helper(_divmod)
+        if value is index:
+            raise RefusalError(
+                "numjit.index() can be called in the functor's body only; call it there, pass the number on"
+            )
+        if isinstance(value, pytypes.BuiltinFunctionType) and value in _SEVERAL_RESULTS:
+            return self.session.helper(_SEVERAL_RESULTS[value])
         if isinstance(value, pytypes.FunctionType) and self._get_global_type(value) is None:  # type: ignore[attr-defined]
             return self.session.helper(value)
         return super().resolve_value_type(value)  # type: ignore[misc]
@@ -251,9 +288,13 @@ class TargetCompiler:
         """Return Numba's global typing and target contexts, with every registry loaded."""
         raise NotImplementedError
 
-    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...]) -> Any:
+    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...], *, indexed: bool) -> Any:
         """Run the compiler pipeline and return its compile result."""
         raise NotImplementedError
+
+    def pipeline(self, *, indexed: bool) -> dict[str, Any]:
+        """Return the argument that names a pipeline, where it is not Numba's own."""
+        return {"pipeline_class": indexed_pipeline(self.name)} if indexed else {}
 
     def library(self, context: Any) -> Any:  # noqa: ARG002
         """Return the code library that a whole session shares, or None where each function has its own."""
@@ -291,7 +332,7 @@ class _Cpu(TargetCompiler):
         with global_compiler_lock, target_override("cpu"):
             yield
 
-    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...]) -> Any:
+    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...], *, indexed: bool) -> Any:
         from numba.core.compiler import Flags, compile_extra
 
         flags = Flags()
@@ -299,7 +340,15 @@ class _Cpu(TargetCompiler):
         flags.no_compile = True
         flags.error_model = "numpy"
         return compile_extra(
-            session.typing, session.context, fn, arguments, None, flags, {}, library=session.library
+            session.typing,
+            session.context,
+            fn,
+            arguments,
+            None,
+            flags,
+            {},
+            library=session.library,
+            **self.pipeline(indexed=indexed),
         )
 
     def library(self, context: Any) -> Any:
@@ -324,7 +373,7 @@ class _Cuda(TargetCompiler):
             with global_compiler_lock, utils.numba_target_override():
                 yield
 
-    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...]) -> Any:
+    def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...], *, indexed: bool) -> Any:
         from numba.cuda.compiler import CUDACallConv, compile_extra
         from numba.cuda.flags import CUDAFlags
 
@@ -342,6 +391,7 @@ class _Cuda(TargetCompiler):
             {},
             call_conv=CUDACallConv(session.context),
             abi_info={},
+            **self.pipeline(indexed=indexed),
         )
 
 

@@ -1,0 +1,351 @@
+"""Special functions of real floats that the C library or libdevice lacks, emitted the same for both.
+
+Formulas are written on `_Real`, which emits LLVM for Python's operators, and without branches, so that
+loops over them vectorise on the CPU and threads of a warp stay together on the GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from numjit.codegen.storage import decode, encode
+from numjit.dtypes import DType
+from numjit.functor.scalars.lowering import Emitter
+
+__all__ = [
+    "digamma",
+    "erfinv",
+    "fma",
+    "i0",
+    "lcm",
+    "ldexp",
+    "logaddexp",
+    "logit",
+    "nextafter",
+    "rsqrt",
+    "sigmoid",
+    "sinc",
+    "softplus",
+    "xlogy",
+]
+
+
+class _Real:
+    """An emitted value of a real float dtype, or the formula that it is part of."""
+
+    def __init__(self, emitter: Emitter, dtype: DType, value: Any) -> None:
+        self.emitter = emitter
+        self.dtype = dtype
+        self.value = value
+
+    def of(self, other: Any) -> _Real:
+        """Return a Python number or an LLVM value beside this one."""
+        if isinstance(other, _Real):
+            return other
+        value = self.emitter.constant(self.dtype, other) if isinstance(other, int | float) else other
+        return _Real(self.emitter, self.dtype, value)
+
+    def call(self, name: str, *others: Any) -> _Real:
+        """Call a math function."""
+        return self.of(self.emitter.math(name, self.dtype, self.value, *(self.of(o).value for o in others)))
+
+    def where(self, condition: Any, otherwise: Any) -> _Real:
+        """Choose between this value, where an ``i1`` holds, and another."""
+        return self.of(self.emitter.builder.select(condition, self.value, self.of(otherwise).value))
+
+    def is_(self, symbol: str, other: Any) -> Any:
+        """Compare to an ``i1``; no comparison holds for NaN."""
+        return self.emitter.builder.fcmp_ordered(symbol, self.value, self.of(other).value)
+
+    def __add__(self, other: Any) -> _Real:
+        return self.of(self.emitter.builder.fadd(self.value, self.of(other).value))
+
+    def __sub__(self, other: Any) -> _Real:
+        return self.of(self.emitter.builder.fsub(self.value, self.of(other).value))
+
+    def __rsub__(self, other: Any) -> _Real:
+        return self.of(other) - self
+
+    def __mul__(self, other: Any) -> _Real:
+        return self.of(self.emitter.builder.fmul(self.value, self.of(other).value))
+
+    def __truediv__(self, other: Any) -> _Real:
+        return self.of(self.emitter.builder.fdiv(self.value, self.of(other).value))
+
+    def __rtruediv__(self, other: Any) -> _Real:
+        return self.of(other) / self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> _Real:
+        return self.of(self.emitter.neg(self.dtype, self.value))
+
+
+def _polynomial(x: _Real, coefficients: Sequence[float]) -> _Real:
+    """Evaluate a polynomial, its highest coefficient first."""
+    result = x.of(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + coefficient
+    return result
+
+
+def _chebyshev(x: _Real, coefficients: Sequence[float]) -> _Real:
+    """Evaluate a Chebyshev series at x / 2, its highest coefficient first (Clenshaw, as in Cephes)."""
+    # What is left out is below a quarter of the last bit of the result.
+    least = 1e-9 if x.dtype.itemsize == 4 else 0.0
+    kept = [c for c in coefficients if abs(c) > least]
+    first, second, third = x.of(kept[0]), x.of(0.0), x.of(0.0)
+    for coefficient in kept[1:]:
+        third, second = second, first
+        first = x * second - third + coefficient
+    return (first - third) * 0.5
+
+
+# ------------------------------------------------------------------------------------- short formulas
+
+
+def sigmoid(emitter: Emitter, dtype: DType, value: Any) -> Any:
+    """Logistic function."""
+    x = _Real(emitter, dtype, value)
+    return (1.0 / (1.0 + (-x).call("exp"))).value
+
+
+def rsqrt(emitter: Emitter, dtype: DType, value: Any) -> Any:
+    """Reciprocal of the square root."""
+    x = _Real(emitter, dtype, value)
+    return (x.call("rsqrt") if emitter.machine.is_ptx else 1.0 / x.call("sqrt")).value
+
+
+def fma(emitter: Emitter, dtype: DType, x: Any, y: Any, z: Any) -> Any:
+    """``x * y + z``, of floats with one rounding."""
+    if dtype.is_floating:
+        return emitter.math("fma", dtype, x, y, z)
+    return emitter.add(dtype, emitter.mul(dtype, x, y), z)
+
+
+def sinc(emitter: Emitter, dtype: DType, value: Any) -> Any:
+    """``sin(pi * x) / (pi * x)``, 1 at 0."""
+    x = _Real(emitter, dtype, value)
+    turned = x * math.pi
+    return x.of(1.0).where(x.is_("==", 0.0), turned.call("sin") / turned).value
+
+
+def logit(emitter: Emitter, dtype: DType, value: Any, eps: Any) -> Any:
+    """``log(x / (1 - x))``, of x moved into ``[eps, 1 - eps]`` unless `eps` is None."""
+    x = _Real(emitter, dtype, value)
+    if eps is not None:
+        low = x.of(eps)
+        high = 1.0 - low
+        x = low.where(x.is_("<", low), high.where(x.is_(">", high), x))
+    return (x / (1.0 - x)).call("log").value
+
+
+def xlogy(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
+    """``x * log(y)``, 0 where x is 0 and y is no NaN."""
+    x, y = _Real(emitter, dtype, first), _Real(emitter, dtype, second)
+    is_zero = emitter.builder.and_(x.is_("==", 0.0), y.is_("ord", y))
+    return x.of(0.0).where(is_zero, x * y.call("log")).value
+
+
+def logaddexp(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
+    """``log(exp(x) + exp(y))`` that does not overflow."""
+    x, y = _Real(emitter, dtype, first), _Real(emitter, dtype, second)
+    larger = x.where(x.is_(">", y), y)
+    distance = (x - y).call("fabs")
+    total = larger + (-distance).call("exp").call("log1p")
+    is_same_infinity = emitter.builder.and_(x.is_("==", y), x.call("fabs").is_("==", math.inf))
+    return x.where(is_same_infinity, total).value
+
+
+def softplus(emitter: Emitter, dtype: DType, value: Any, beta: Any, threshold: Any) -> Any:
+    """``log(1 + exp(beta * x)) / beta``, x itself where ``beta * x`` exceeds `threshold`."""
+    x = _Real(emitter, dtype, value)
+    scaled = x * x.of(beta)
+    smooth = scaled.call("exp").call("log1p") / x.of(beta)
+    return x.where(scaled.is_(">", x.of(threshold)), smooth).value
+
+
+def ldexp(emitter: Emitter, dtype: DType, value: Any, exponent: Any) -> Any:
+    """``x * 2**n`` in two steps, so that the power alone neither overflows nor vanishes."""
+    x, n = _Real(emitter, dtype, value), _Real(emitter, dtype, exponent)
+    half = (n * 0.5).call("trunc")
+    return (x * half.call("exp2") * (n - half).call("exp2")).value
+
+
+def lcm(emitter: Emitter, dtype: DType, x: Any, y: Any) -> Any:
+    """Least common multiple, 0 with 0; too large a one wraps as torch's, whose small integers are ints."""
+    divisor = emitter.gcd(dtype, x, y)
+    if dtype.bits < 32:
+        x, y = emitter.abs(dtype, x), emitter.abs(dtype, y)
+        return emitter.mul(dtype, emitter.floordiv(dtype, x, divisor), y)
+    return emitter.abs(dtype, emitter.mul(dtype, emitter.floordiv(dtype, x, divisor), y))
+
+
+# --------------------------------------------------------------------------------- inverse error function
+
+# A first guess for |y| <= 0.7, and one beyond it (the coefficients that torch's calc_erfinv uses).
+_CENTRAL = (-0.140543331, 0.914624893, -1.645349621, 0.886226899)
+_CENTRAL_BELOW = (0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0)
+_TAIL = (1.641345311, 3.429567803, -1.624906493, -1.970840454)
+_TAIL_BELOW = (1.637067800, 3.543889200, 1.0)
+
+
+def erfinv(emitter: Emitter, dtype: DType, value: Any) -> Any:
+    """Inverse error function: infinite at 1 and -1, NaN beyond."""
+    given = _Real(emitter, dtype, value)
+    if emitter.machine.is_ptx:
+        return given.call("erfinv").value
+    y = given.call("fabs")
+    is_central = y.is_("<=", 0.7)
+    square = y * y
+    depth = (-((1.0 - y) * 0.5).call("log")).call("sqrt")
+    central = y * _polynomial(square, _CENTRAL) / _polynomial(square, _CENTRAL_BELOW)
+    x = central.where(is_central, _polynomial(depth, _TAIL) / _polynomial(depth, _TAIL_BELOW))
+    # Halley's method. 1 - y is exact in the tail, where the difference of erf(x) and y would cancel.
+    for _ in range(1 if dtype.itemsize == 4 else 3):
+        off = (x.call("erf") - y).where(is_central, (1.0 - y) - x.call("erfc"))
+        step = off / ((-(x * x)).call("exp") * (2.0 / math.sqrt(math.pi)))
+        x = x - step / (1.0 + x * step)
+    x = x.of(math.inf).where(y.is_("==", 1.0), x)
+    return x.call("copysign", given).value
+
+
+# ------------------------------------------------------------------------------------------- digamma
+
+#: Where digamma is 0, and its rational approximation around there (J. Maddock, Boost.Math, 1 <= x <= 2):
+#: ``(x - root) * (scale + P(x - 1) / Q(x - 1))``, which keeps the relative error small at the root.
+_ROOT = (1569415565.0 / 2.0**30, 3.309564689176888e-10)
+_ROOT_SCALE = 0.99558162689208984375
+_ROOT_P = (
+    -0.0020713321167745952, -0.045251321448739056, -0.28919126444774784, -0.65031853770896507,
+    -0.32555031186804491, 0.25479851061131551,
+)  # fmt: skip
+_ROOT_Q = (
+    -0.55789841321675513e-6, 0.0021284987017821144, 0.054151797245674225, 0.43593529692665969,
+    1.4606242909763515, 2.0767117023730469, 1.0,
+)  # fmt: skip
+#: Bernoulli numbers B(2n) / 2n of the asymptotic series in 1 / x**2, n = 7 to 1.
+_ASYMPTOTIC = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+
+
+def _root(x: _Real) -> tuple[float, float]:
+    """Return the root as a sum whose first part is exact in the dtype."""
+    if x.dtype.itemsize == 8:
+        return _ROOT
+    high: float = struct.unpack("<f", struct.pack("<f", _ROOT[0]))[0]
+    return high, (_ROOT[0] - high) + _ROOT[1]
+
+
+def digamma(emitter: Emitter, dtype: DType, value: Any) -> Any:
+    """Logarithmic derivative of the gamma function.
+
+    NaN at the negative integers and -infinity; infinite with the other sign at zeros, as torch's.
+    """
+    given = _Real(emitter, dtype, value)
+    zero = given.of(0.0)
+    is_reflected = given.is_("<=", -1.0)
+    x = (1.0 - given).where(is_reflected, given)
+    is_large = x.is_(">=", 10.0)
+
+    inverse = 1.0 / (x * x)
+    large = x.call("log") - 0.5 / x - inverse * _polynomial(inverse, _ASYMPTOTIC)
+
+    near = x.of(1.5).where(is_large, x)
+    shift = zero
+    for _ in range(2):  # up from (-1, 1) to [1, 2]
+        is_low = near.is_("<", 1.0)
+        shift = shift - (1.0 / near).where(is_low, zero)
+        near = (near + 1.0).where(is_low, near)
+    above, below = zero, given.of(1.0)  # down from (2, 10): the sum of 1 / (x - k) as one fraction
+    for _ in range(8):
+        is_high = near.is_(">", 2.0)
+        near = (near - 1.0).where(is_high, near)
+        above = (above * near + below).where(is_high, above)
+        below = (below * near).where(is_high, below)
+    high, low = _root(x)
+    distance = near - high - low
+    ratio = _polynomial(near - 1.0, _ROOT_P) / _polynomial(near - 1.0, _ROOT_Q)
+    small = distance * _ROOT_SCALE + distance * ratio + above / below + shift
+
+    whole = given.call("trunc")
+    rest = given - whole  # in (-1, 0] where it is used; moved to where pi * rest is most exact
+    rest = (rest + 1.0).where(rest.is_("<", -0.5), rest)
+    if emitter.machine.is_ptx:  # tan would reduce large arguments in float64
+        cotangent = rest.call("cospi") / rest.call("sinpi")
+    else:
+        cotangent = 1.0 / (rest * math.pi).call("tan")
+    positive = large.where(is_large, small)
+    reflected = (positive - cotangent * math.pi).where(is_reflected, positive)
+    is_pole = emitter.builder.and_(is_reflected, given.is_("==", whole))
+    return given.of(math.nan).where(is_pole, reflected).value
+
+
+# ------------------------------------------------------------------------- modified Bessel function I0
+
+# Chebyshev coefficients of exp(-x) I0(x) on [0, 8] and exp(-x) sqrt(x) I0(x) beyond, as in Cephes.
+_I0_NEAR = (
+    -4.41534164647933937950e-18, 3.33079451882223809783e-17, -2.43127984654795469359e-16,
+    1.71539128555513303061e-15, -1.16853328779934516808e-14, 7.67618549860493561688e-14,
+    -4.85644678311192946090e-13, 2.95505266312963983461e-12, -1.72682629144155570723e-11,
+    9.67580903537323691224e-11, -5.18979560163526290666e-10, 2.65982372468238665035e-9,
+    -1.30002500998624804212e-8, 6.04699502254191894932e-8, -2.67079385394061173391e-7,
+    1.11738753912010371815e-6, -4.41673835845875056359e-6, 1.64484480707288970893e-5,
+    -5.75419501008210370398e-5, 1.88502885095841655729e-4, -5.76375574538582365885e-4,
+    1.63947561694133579842e-3, -4.32430999505057594430e-3, 1.05464603945949983183e-2,
+    -2.37374148058994688156e-2, 4.93052842396707084878e-2, -9.49010970480476444210e-2,
+    1.71620901522208775349e-1, -3.04682672343198398683e-1, 6.76795274409476084995e-1,
+)  # fmt: skip
+_I0_FAR = (
+    -7.23318048787475395456e-18, -4.83050448594418207126e-18, 4.46562142029675999901e-17,
+    3.46122286769746109310e-17, -2.82762398051658348494e-16, -3.42548561967721913462e-16,
+    1.77256013305652638360e-15, 3.81168066935262242075e-15, -9.55484669882830764870e-15,
+    -4.15056934728722208663e-14, 1.54008621752140982691e-14, 3.85277838274214270114e-13,
+    7.18012445138366623367e-13, -1.79417853150680611778e-12, -1.32158118404477131188e-11,
+    -3.14991652796324136454e-11, 1.18891471078464383424e-11, 4.94060238822496958910e-10,
+    3.39623202570838634515e-9, 2.26666899049817806459e-8, 2.04891858946906374183e-7,
+    2.89137052083475648297e-6, 6.88975834691682398426e-5, 3.36911647825569408990e-3,
+    8.04490411014108831608e-1,
+)  # fmt: skip
+
+
+def i0(emitter: Emitter, dtype: DType, value: Any) -> Any:
+    """Bessel function I0: modified, of the first kind, of order 0."""
+    given = _Real(emitter, dtype, value)
+    if emitter.machine.is_ptx:
+        return given.call("cyl_bessel_i0").value
+    x = given.call("fabs")
+    is_near = x.is_("<=", 8.0)
+    near = _chebyshev(x * 0.5 - 2.0, _I0_NEAR)
+    far = _chebyshev(32.0 / x - 2.0, _I0_FAR) / x.call("sqrt")
+    grown = x.call("exp") * near.where(is_near, far)
+    return x.where(x.is_("==", math.inf), grown).value
+
+
+# ------------------------------------------------------------------------------------------ neighbours
+
+
+def nextafter(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
+    """Return the value of `dtype` itself (16-bit floats too) after `first` in the direction of `second`."""
+    b = emitter.builder
+    machine = emitter.machine
+    x, y = (encode(b, machine, dtype, value)[0] for value in (first, second))
+    start, goal = (decode(b, machine, dtype, [lane]) for lane in (x, y))
+    lane = x.type
+    sign = lane(1 << (lane.width - 1))
+    zero = start.type(0.0)
+    # Away from zero the bits count up, whatever the sign.
+    is_outward = b.xor(b.fcmp_ordered(">", start, goal), b.fcmp_ordered(">", start, zero))
+    moved = b.select(is_outward, b.add(x, lane(1)), b.sub(x, lane(1)))
+    smallest = b.or_(b.and_(y, sign), lane(1))
+    bits = b.select(b.fcmp_ordered("==", start, zero), smallest, moved)
+    bits = b.select(b.fcmp_ordered("==", start, goal), y, bits)
+    found = decode(b, machine, dtype, [bits])
+    is_nan = b.fcmp_unordered("uno", start, goal)
+    nan = ir.Constant(found.type, math.nan)
+    return b.select(is_nan, nan, found)
