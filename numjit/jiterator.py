@@ -6,6 +6,7 @@ conj and neg views are right, scalars are bound by name, and complex numbers mee
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
-from numjit.semantics import Category, result_type
+from numjit.semantics import result_type
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 
@@ -55,7 +56,7 @@ class _JittedFunction:
         self._functor = functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
         self.num_outputs = len(functor.signature.outputs)
         self.__name__ = self.kernel_name = functor.name
-        if not functor.signature.operands:
+        if len(functor.signature.raws) == len(functor.signature.operands):
             raise FunctorError(f"{functor.name} takes no tensor; use numjit.elementwise with shape= instead")
         self._binder = Binder(functor.signature)
         self._names = [p.name for p in (*functor.signature.operands, *functor.signature.scalars)]
@@ -74,36 +75,36 @@ class _JittedFunction:
                 raise KeyError(f"{key} is not declared in function definition")
         name, operands = self._functor.name, len(self._functor.signature.operands)
         bound = self._binder.bind(tensors, kwargs)
-        arguments = read_arguments(name, self._names, operands, bound)
+        arguments = read_arguments(name, self._names, operands, bound, self._functor.signature.raws)
         self._check_scalars(arguments.types, arguments.values)
         results = self._call.run(arguments, None, None)
         return results[0] if len(results) == 1 else results
 
     def _check_scalars(self, types: Sequence[ArgumentType], values: Sequence[Any]) -> None:
-        """Refuse complex numbers for a real T; warn where an integral T truncates (torch is silent)."""
+        """Refuse complex scalars where the parameter is real; warn where an integral one cuts a float.
+
+        torch is silent in both cases. A 0-dim tensor is judged by its dtype: its value may be on the GPU.
+        """
         functor = self._functor
         operands = len(functor.signature.operands)
+        common = result_type(types[:operands], default_dtype())
         for parameter, kind, value in zip(
             functor.signature.scalars, types[operands:], values[operands:], strict=True
         ):
-            if (
-                parameter.variable is None
-                or kind.category is not Category.NUMBER
-                or kind.dtype.kind not in "fc"
-            ):
-                continue
-            common = result_type(types[:operands], default_dtype())
-            if kind.dtype.is_complex and not common.is_complex:
+            wanted = parameter.dtype or common
+            if kind.dtype.is_complex and not wanted.is_complex:
                 raise ArgumentError(
-                    f"{functor.name}(): scalar {parameter.name!r} is complex but the tensors' common "
-                    f"dtype is {common}; pass a real number, or complex tensors"
+                    f"{functor.name}(): scalar {parameter.name!r} is complex but is taken as {wanted}; "
+                    "pass a real number, or complex tensors"
                 )
-            if common.kind in "uib" and not kind.dtype.is_complex and value != _int_or_nan(value):
-                warnings.warn(
-                    f"{functor.name}(): scalar {parameter.name}={value} is truncated to {common}, the common "
-                    "dtype of the tensors, as torch.cuda.jiterator does; numjit.elementwise promotes instead",
-                    stacklevel=3,
-                )
+            if wanted.kind not in "uib" or kind.dtype.kind != "f" or _is_exact(value, wanted):
+                continue
+            shown = "a 0-dim tensor" if value is None else value
+            warnings.warn(
+                f"{functor.name}(): scalar {parameter.name}={shown} is truncated to {wanted}, as "
+                "torch.cuda.jiterator does; numjit.elementwise promotes instead",
+                stacklevel=3,
+            )
 
     @property
     def __numjit_functor__(self) -> CppFunctor:
@@ -114,9 +115,14 @@ class _JittedFunction:
         return _restore, (self.code_string, self._functor.stated_outputs, self.kwargs_dict)
 
 
-def _int_or_nan(value: float) -> float:
-    """Return the integer part, or NaN where there is none."""
-    return float(int(value)) if abs(value) < float("inf") else float("nan")
+def _is_exact(value: float | None, dtype: DType) -> bool:
+    """Whether a float is a number of an integral dtype (None, an unread value, is not known to be)."""
+    if value is None or not math.isfinite(value) or value != int(value):
+        return False
+    if dtype.kind == "b":
+        return value in (0.0, 1.0)
+    low, high = (0, 1 << dtype.bits) if dtype.kind == "u" else (-1 << (dtype.bits - 1), 1 << (dtype.bits - 1))
+    return low <= value < high
 
 
 def _restore(code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> _JittedFunction:
