@@ -1,0 +1,427 @@
+"""Cases F: the cache and many processes, threads, forks, streams and CUDA graphs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pathlib
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+import torch
+
+import numjit
+from tests.cases import ADD, INCREMENT, ROOT, SQUARE, both_kinds, environment, run_python, same
+
+#: Two functors of each kind; prints results, then the modules and warnings that matter.
+PROGRAM = """
+    import sys, warnings
+    import torch, numjit
+    device = sys.argv[1]
+    python = numjit.elementwise(lambda x, y: x * y + 1)
+    cpp = numjit.elementwise("template <typename T> T f(T x, T y) { return x - y * T(2); }")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        x = torch.arange(5.0, device=device)
+        results = []
+        if "python" in sys.argv[2]:
+            results += [python(x, x).tolist(), python(x.int(), 2).tolist()]
+        if "c++" in sys.argv[2]:
+            results += [cpp(x, x).tolist(), cpp(x[::2], 1).tolist()]
+    print(results)
+    print([str(w.message) for w in caught if "numjit" in str(w.message)])
+    print(sorted({m.partition(".")[0] for m in sys.modules} & {"numba", "numba_cuda", "llvmlite"}))
+    print([m for m in ("cuda.bindings.nvvm", "cuda.bindings.nvjitlink") if m in sys.modules])
+"""
+PYTHON = [[1.0, 2.0, 5.0, 10.0, 17.0], [1, 3, 5, 7, 9]]
+CPP = [[-0.0, -1.0, -2.0, -3.0, -4.0], [-2.0, 0.0, 2.0]]
+BOTH = PYTHON + CPP
+
+
+def run(device, cache, which="python c++", **changes):
+    """Run the program with a cache folder; returns results, warnings, Numba's and CUDA's modules."""
+    lines = run_python(PROGRAM, device, which, NUMJIT_CACHE_DIR=cache, **changes).stdout.splitlines()
+    return [eval(line) for line in lines[-4:]]
+
+
+def files_of(folder):
+    return sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def warm(device, tmp_path_factory):
+    """A cache folder that a process before this one has filled."""
+    cache = tmp_path_factory.mktemp("cache")
+    results, warned, _, _ = run(device, cache)
+    assert results == BOTH
+    assert warned == []
+    assert files_of(cache)
+    return cache
+
+
+def copied(cache, tmp_path):
+    return pathlib.Path(shutil.copytree(cache, tmp_path / "copy"))
+
+
+# -------------------------------------------------------------------------------------------- the cache
+
+
+@pytest.mark.parametrize("keep", ["nothing", "half", "all but a byte"])
+def test_f1_truncated_files_are_made_again(keep, warm, device, tmp_path):
+    cache = copied(warm, tmp_path)
+    for path in files_of(cache):
+        data = path.read_bytes()
+        path.write_bytes(data[: {"nothing": 0, "half": len(data) // 2, "all but a byte": -1}[keep]])
+    results, warned, _, _ = run(device, cache)
+    assert results == BOTH
+    assert len(warned) == 1, warned
+    results, warned, _, _ = run(device, cache)
+    assert results == BOTH
+    assert warned == []
+
+
+def test_f1_flipped_bits_are_noticed(warm, device, tmp_path):
+    cache = copied(warm, tmp_path)
+    for path in files_of(cache):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 3] ^= 0x10
+        path.write_bytes(bytes(data))
+    results, warned, _, _ = run(device, cache)
+    assert results == BOTH
+    assert len(warned) == 1, warned
+
+
+def test_f3_several_processes_on_a_cold_cache_one_killed(device, tmp_path):
+    cache = tmp_path / "cold"
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), device, "python c++"]
+    started = [
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+            env=environment(NUMJIT_CACHE_DIR=cache),
+        )
+        for _ in range(4)
+    ]  # fmt: skip
+    victim = started.pop()
+    until = time.monotonic() + 60
+    while not files_of(cache) and victim.poll() is None and time.monotonic() < until:
+        time.sleep(0.005)
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+    for process in started:
+        out, err = process.communicate(timeout=240)
+        assert process.returncode == 0, err
+        lines = out.splitlines()
+        assert eval(lines[-4]) == BOTH
+        assert eval(lines[-3]) == []
+    results, warned, _, _ = run(device, cache)
+    assert results == BOTH
+    assert warned == []
+
+
+@pytest.mark.parametrize("leftover", [".writing-abandoned", "stray.txt"])
+def test_f3_leftovers_are_in_nobodys_way(leftover, warm, device, tmp_path):
+    cache = copied(warm, tmp_path)
+    for folder in {path.parent for path in files_of(cache)}:
+        (folder / leftover).write_bytes(b"half a fi")
+    results, warned, _, _ = run(device, cache)
+    assert (results, warned) == (BOTH, [])
+
+
+def test_f4_a_missing_folder_is_created(device, tmp_path):
+    cache = tmp_path / "a" / "b" / "c"
+    results, warned, _, _ = run(device, cache)
+    assert (results, warned) == (BOTH, [])
+    assert files_of(cache)
+
+
+def test_f4_a_read_only_folder_costs_one_warning(device, tmp_path):
+    cache = tmp_path / "locked"
+    cache.mkdir()
+    cache.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        (cache / "probe").write_bytes(b"")
+    except OSError:
+        pass
+    else:
+        (cache / "probe").unlink()
+        cache.rmdir()
+        cache.write_bytes(b"a file where the folder should be")  # root may write to any folder
+    results, warned, _, _ = run(device, cache)
+    assert results == BOTH
+    assert len(warned) == 1, warned
+    assert "NUMJIT_CACHE_DIR" in warned[0]
+
+
+def test_f4_no_home(device, tmp_path):
+    results, warned, _, _ = run(device, None, HOME=None, XDG_CACHE_HOME=None, TMPDIR=tmp_path, which="c++")
+    assert results == CPP
+    assert len(warned) <= 1
+    results, warned, _, _ = run(device, None, HOME="/nonexistent/home", XDG_CACHE_HOME=None, which="c++")
+    assert results == CPP
+    assert len(warned) <= 1
+
+
+def test_f4_the_xdg_folder_is_used(device, tmp_path):
+    results, _, _, _ = run(device, None, XDG_CACHE_HOME=tmp_path, which="c++")
+    assert results == CPP
+    assert files_of(tmp_path / "numjit")
+
+
+def test_f5_other_architectures_toolkits_and_versions_have_other_entries(monkeypatch):
+    from numjit import build, dtypes
+    from numjit.functor.signature import ArgumentType
+    from numjit.semantics import Category
+
+    functor = INCREMENT["c++"].__numjit_functor__
+    made = build.specialise(functor, (ArgumentType(dtypes.float32, Category.DIM),), dtypes.float32, "cuda")
+    keys = {build._functor_key(functor, made, cc) for cc in ((8, 0), (9, 0), (10, 0))}
+    assert len(keys) == 3
+    for name, changed in (
+        ("__version__", "99"),
+        ("version_of", lambda distribution: "99"),
+        ("sources_digest", lambda: "99"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(build, name, changed)
+            build._environment.cache_clear()
+            keys.add(build._functor_key(functor, made, (9, 0)))
+    build._environment.cache_clear()
+    assert len(keys) == 6
+    assert build._functor_key(functor, made, (9, 0)) in keys
+
+
+def test_f6_a_second_process_compiles_nothing(warm, device):
+    """C++ functors anywhere, Python functors on a GPU; on the CPU, Numba makes the loops of those anew."""
+    before = {path: path.stat().st_size for path in files_of(warm)}
+    which = "python c++" if device == "cuda" else "c++"
+    results, warned, numba, cuda = run(device, warm, which)
+    assert results == (BOTH if device == "cuda" else CPP)
+    assert warned == []
+    assert numba == []
+    assert cuda == []
+    assert {path: path.stat().st_size for path in files_of(warm)} == before
+
+
+def test_f6_no_compiler_runs_on_a_warm_cache(device, tmp_path):
+    if device == "cuda":
+        pytest.skip("see the test above: no compiler's module is loaded")
+    log = tmp_path / "log"
+    compiler = tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec /usr/bin/env c++ "$@"\n')
+    compiler.chmod(0o755)
+    cache = tmp_path / "cache"
+    for expected in (2, 0):
+        log.write_text("")
+        assert run(device, cache, "c++", NUMJIT_CXX=compiler)[0] == CPP
+        assert log.read_text().count("-shared") == expected
+
+
+# ---------------------------------------------------------------------------------------------- threads
+
+
+@both_kinds
+def test_f11_eight_threads_call_a_new_functor(kind, device, monkeypatch):
+    found = []
+
+    def count(module, name):
+        original = getattr(module, name)
+
+        def counted(*arguments, **keywords):
+            found.append(name)
+            return original(*arguments, **keywords)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(importlib.import_module("numjit.cpu.cpp_loop"), "build_chunk")
+    count(importlib.import_module("numjit.cpu.python_loop"), "build_chunk")
+    count(importlib.import_module("numjit.build"), "link_kernel")
+    functor = {
+        "python": numjit.elementwise(lambda x: x * 11 + 3),
+        "c++": numjit.elementwise("template <typename T> T f(T x) { return x * T(11) + T(3); }"),
+    }[kind]
+    x = torch.arange(100_000.0, device=device)
+    wanted = x * 11 + 3
+    gate, wrong = threading.Barrier(8), []
+
+    def work():
+        gate.wait()
+        for _ in range(5):
+            result = functor(x)
+            if device == "cuda":
+                torch.cuda.synchronize()
+            if not torch.equal(result, wanted):
+                wrong.append(result)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=240)
+        assert not thread.is_alive()
+    assert not wrong
+    assert len(found) == 1
+
+
+def test_different_functors_in_several_threads(device):
+    functors = [(numjit.elementwise(_plus(k)), k) for k in range(4)] + [
+        (numjit.elementwise(f"template <typename T> T f(T x) {{ return x + T({k}); }}"), k)
+        for k in range(4, 8)
+    ]
+    x = torch.arange(1000.0, device=device)
+    wrong = []
+
+    def work(functor, k):
+        wrong.extend(k for _ in range(3) if not torch.equal(functor(x), x + k))
+
+    threads = [threading.Thread(target=work, args=pair) for pair in functors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=240)
+        assert not thread.is_alive()
+    assert not wrong
+
+
+def _plus(k):
+    return lambda x: x + k
+
+
+# ------------------------------------------------------------------------------------------------ forks
+
+FORKED = """
+    import os, sys, torch, numjit
+    torch.set_num_threads(2)
+    functors = [numjit.elementwise(lambda x: x + 1),
+                numjit.elementwise("template <typename T> T f(T x) { return x + T(1); }")]
+    x = torch.zeros(200_000)
+    for functor in functors:
+        functor(x)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            fresh = numjit.elementwise("template <typename T> T g(T x) { return x + T(2); }")
+            # Summed by NumPy: torch's own OpenMP threads hang in a forked child.
+            good = all(functor(x).numpy().sum() == 200_000 for functor in functors)
+            good = good and fresh(x).numpy().sum() == 400_000
+            status = 0 if good else 2
+        finally:
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), functors[0](x).sum().item())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_f12_a_forked_child_computes_on_the_cpu():
+    assert run_python(FORKED, timeout=90).stdout.split() == ["0", "200000.0"]
+
+
+FORKED_AFTER_CUDA = """
+    import os, sys, torch, numjit
+    functor = numjit.elementwise(lambda x: x + 1)
+    x = torch.zeros(3, device="cuda")
+    functor(x)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            functor(x)
+        except RuntimeError as error:
+            status = 0 if "fork" in str(error) else 3
+            print(type(error).__name__, error, flush=True)
+        finally:
+            os._exit(status)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print("child", code, functor(x).tolist())
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_f12_a_fork_after_cuda_is_torchs_own_error():
+    lines = run_python(FORKED_AFTER_CUDA, timeout=180).stdout.splitlines()
+    assert lines[-1] == "child 0 [1.0, 1.0, 1.0]", lines
+
+
+# ------------------------------------------------------------------------------------- streams and graphs
+
+
+@pytest.mark.gpu
+@both_kinds
+def test_f7_a_producer_a_functor_and_a_consumer_on_a_side_stream(kind):
+    x = torch.zeros(1 << 16, device="cuda")
+    INCREMENT[kind](x)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    least, most = torch.zeros(1000, device="cuda"), torch.zeros(1000, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        for round_ in range(1000):
+            x.fill_(round_)
+            result = INCREMENT[kind](x)
+            least[round_] = result.amin()
+            most[round_] = result.amax()
+    side.synchronize()
+    wanted = torch.arange(1000.0, device="cuda") + 1
+    assert torch.equal(least, wanted)
+    assert torch.equal(most, wanted)
+
+
+@pytest.mark.gpu
+@both_kinds
+def test_f8_a_cuda_graph_replays_with_new_contents(kind):
+    x, y = torch.arange(1000.0, device="cuda"), torch.ones(1000, device="cuda")
+    out = torch.empty(1000, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            ADD[kind](x, y)
+            SQUARE[kind](x, out=out)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = ADD[kind](x, y)
+        SQUARE[kind](result, out=out)
+    for value in (2.0, 5.0, -1.0):
+        x.fill_(value)
+        y.copy_(torch.arange(1000.0, device="cuda"))
+        graph.replay()
+        torch.cuda.synchronize()
+        same(result, x + y)
+        same(out, (x + y) ** 2)
+
+
+@pytest.mark.gpu
+@both_kinds
+def test_f10_an_output_used_on_another_stream(kind):
+    """The output is torch's own allocation on the current stream, so record_stream protects it."""
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    x = torch.ones(1 << 20, device="cuda")
+    INCREMENT[kind](x)
+    torch.cuda.synchronize()
+    copies = []
+    for round_ in range(20):
+        with torch.cuda.stream(first):
+            result = INCREMENT[kind](x)
+        second.wait_stream(first)
+        with torch.cuda.stream(second):
+            torch.cuda._sleep(1_000_000)
+            copies.append(result.clone())
+        result.record_stream(second)
+        del result
+        with torch.cuda.stream(first):
+            torch.full((1 << 20,), float(round_), device="cuda")  # must not take the memory before the clone
+    torch.cuda.synchronize()
+    assert all(torch.all(found == 2) for found in copies)
+    with torch.cuda.stream(first):
+        before = torch.cuda.memory_allocated()
+        result = INCREMENT[kind](x)
+        assert torch.cuda.memory_allocated() - before == x.numel() * result.itemsize
