@@ -259,11 +259,19 @@ def read_type(
     variables: Sequence[str],
     aliases: Mapping[str, tuple[Token, ...]],
 ) -> CppType:
-    """Read a return type; what only a compiler can tell is marked ``deduced``."""
+    """Read a return type; what only a compiler can tell is marked ``deduced``.
+
+    Raises
+    ------
+    FunctorError
+        Two names in a row where the first is a type: no compiler could read that.
+    """
     kept, _ = _strip(tokens)
     if [token.text for token in kept] == ["void"]:
         return CppType(is_void=True, spelling="void")
     found, rest = _TypeReader(source, variables, aliases).read(tokens)
+    if found is not None and rest and rest[0].kind == "name" and found.dtype is None and not found.is_complex:
+        source.fail(rest[0].offset, f"{rest[0].text!r} follows the type {found.spelling!r}; leave one out")
     if found is None or rest:
         return CppType(deduced=True, spelling=spell(kept))
     return found

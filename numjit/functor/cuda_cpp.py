@@ -175,6 +175,8 @@ class CppFunctor:
 
     def _read_signature(self, unit: Unit, function: Function) -> None:
         source, aliases = unit.source, unit.aliases
+        if not function.returns:
+            source.fail(function.token.offset, "a function needs a return type; write it before the name")
         returns = read_type(source, function.returns, self.variables, aliases)
         results: list[CppType] = [] if returns.is_void else [returns]
         self.returns = returns

@@ -9,8 +9,8 @@ pytest.importorskip("cuda.bindings.nvrtc")
 
 from numjit import build, dtypes
 from numjit.kernels.spec import FUNCTOR_SYMBOL, InputSlot, OutputSlot, ShellSpec
-from numjit.plan.coalesce import coalesce
 from numjit.plan.choose import choose
+from numjit.plan.coalesce import coalesce
 from numjit.toolchain.nvjitlink import link
 from numjit.toolchain.nvrtc import compile_ltoir
 from tests.support.sass import Cubin

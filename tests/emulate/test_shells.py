@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from numjit import dtypes
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
-from numjit.plan.coalesce import coalesce
 from numjit.plan.choose import ALTERNATIVES, DEFAULT, choose
+from numjit.plan.coalesce import coalesce
 from tests.support.emulator import emulation
 
 
