@@ -36,7 +36,8 @@ def functor_code(inputs, output, cc):
         real.append(f"r{k}")
         imag += [f"i{k}"] if dtype.is_complex else []
     body = f"o[0] = {' + '.join(real)};" + (f" o[1] = {' + '.join(imag)};" if output.is_complex else "")
-    source = f'extern "C" __device__ int {FUNCTOR_SYMBOL}({kind}* o, {", ".join(parameters)}) {{ {body} return 0; }}'
+    declared = ", ".join([f"{kind}* o", *parameters])
+    source = f'extern "C" __device__ int {FUNCTOR_SYMBOL}({declared}) {{ {body} return 0; }}'
     return compile_ltoir(source, cc=cc, name="add")
 
 
