@@ -118,8 +118,10 @@ def measure_case(
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         _batch(call, sets, device, SETS)
+    order = list(calls.items())
     for _ in range(ROUNDS):
-        for name, call in calls.items():
+        order.append(order.pop(0))  # who comes after whom must not count
+        for name, call in order:
             times[name].append(_batch(call, sets, device, BATCH))
     for row in rows:
         measured = times.get(row["provider"])
