@@ -9,10 +9,10 @@ import sys
 
 import torch
 
-from bench.cases import CASES
 from bench.measure import copy_rate, environment, measure_case
 from bench.providers import PROVIDERS
-from bench.report import losses, plot, table
+from bench.report import losses, median_rows, plot, plot_sizes, table
+from bench.sweeps import SWEEPS
 
 
 def main() -> int:
@@ -22,6 +22,8 @@ def main() -> int:
     parser.add_argument("--cases", nargs="*", help="only cases whose name contains one of these")
     parser.add_argument("--providers", nargs="*", choices=list(PROVIDERS), help="by default all")
     parser.add_argument("--divide", type=int, help="divide the sizes (default 1 on a GPU, 16 on a CPU)")
+    parser.add_argument("--sweep", choices=list(SWEEPS), default="cases", help="which list of cases")
+    parser.add_argument("--runs", type=int, default=1, help="go through the list so often; medians are shown")
     parser.add_argument("--json", type=pathlib.Path, help="where to write the results")
     parser.add_argument("--plot", type=pathlib.Path, help="where to write the roof plot (PNG or SVG)")
     given = parser.parse_args()
@@ -32,18 +34,25 @@ def main() -> int:
     chosen = given.providers or [
         name for name in PROVIDERS if device == "cuda" or name in ("numjit", "numjit C++", "eager", "numba")
     ]
-    cases = [c for c in CASES if not given.cases or any(part in c.name for part in given.cases)]
+    cases = [
+        c for c in SWEEPS[given.sweep]() if not given.cases or any(part in c.name for part in given.cases)
+    ]
     roof = copy_rate(device, (1 << 29) // divide)
-    document = {"environment": environment(device), "roof": roof, "divide": divide, "rows": []}
+    document = {
+        "environment": environment(device), "roof": roof, "divide": divide, "runs": given.runs, "rows": [],
+    }  # fmt: skip
     print(f"{document['environment']['device']}: a copy moves {roof / 1e9:.0f} GB/s", file=sys.stderr)
-    for k, case in enumerate(cases, 1):
-        print(f"[{k}/{len(cases)}] {case.name}", file=sys.stderr, flush=True)
-        document["rows"] += measure_case(case, chosen, device, divide, roof)
-        if device == "cuda":
-            torch.cuda.empty_cache()
-        if given.json:  # after each case: a run that is cut short keeps what it has
-            given.json.parent.mkdir(parents=True, exist_ok=True)
-            given.json.write_text(json.dumps(document, indent=1) + "\n")
+    measured = []
+    for run in range(given.runs):
+        for k, case in enumerate(cases, 1):
+            print(f"run {run + 1} [{k}/{len(cases)}] {case.name}", file=sys.stderr, flush=True)
+            measured += measure_case(case, chosen, device, divide, roof)
+            document["rows"] = median_rows(measured)
+            if device == "cuda":
+                torch.cuda.empty_cache()
+            if given.json:  # after each case: a run that is cut short keeps what it has
+                given.json.parent.mkdir(parents=True, exist_ok=True)
+                given.json.write_text(json.dumps(document, indent=1) + "\n")
     rows = document["rows"]
     print(table(rows))
     for line in losses(rows):
@@ -52,7 +61,7 @@ def main() -> int:
     for line in wrong:
         print("wrong:", line)
     if given.plot:
-        plot(document, given.plot)
+        (plot_sizes if given.sweep == "sizes" else plot)(document, given.plot)
     return 1 if any("numjit" in line for line in wrong) else 0
 
 

@@ -11,7 +11,7 @@ import torch
 
 import numjit
 
-__all__ = ["CASES", "Case"]
+__all__ = ["ADD_CPP", "CASES", "Case", "add", "random_operand"]
 
 M = 1 << 20
 GELU_CUPY = "T u = 0.7978845608028654 * (x + 0.044715 * x * x * x); z = 0.5 * x * (1 + tanh(u))"
@@ -137,7 +137,8 @@ class Case:
         return total
 
 
-def _random(*shape: int, dtype: torch.dtype, device: str) -> torch.Tensor:
+def random_operand(*shape: int, dtype: torch.dtype, device: str) -> torch.Tensor:
+    """Return a fresh operand: normal floats, integers below 100."""
     if dtype.is_floating_point or dtype.is_complex:
         return torch.randn(*shape, device=device, dtype=dtype if dtype.itemsize > 2 else None).to(dtype)
     return torch.randint(0, 100, shape, device=device, dtype=dtype)
@@ -145,7 +146,7 @@ def _random(*shape: int, dtype: torch.dtype, device: str) -> torch.Tensor:
 
 def _flat(millions: int, *kinds: torch.dtype) -> Callable[[str, int], tuple[torch.Tensor, ...]]:
     return lambda device, divide: tuple(
-        _random(millions * M // divide, dtype=kind, device=device) for kind in kinds
+        random_operand(millions * M // divide, dtype=kind, device=device) for kind in kinds
     )
 
 
@@ -155,7 +156,7 @@ def _grid(
     def make(device: str, divide: int) -> tuple[torch.Tensor, ...]:
         side = math.isqrt(divide)
         sizes = [tuple(n // side if n > 1 else n for n in shape) for shape in shapes]
-        return tuple(_random(*size, dtype=dtype, device=device) for size in sizes)
+        return tuple(random_operand(*size, dtype=dtype, device=device) for size in sizes)
 
     return make
 
@@ -172,36 +173,36 @@ def _transposed(dtype: torch.dtype, both: bool) -> Callable[[str, int], tuple[to
 
 def _sliced(device: str, divide: int) -> tuple[torch.Tensor, ...]:
     rows, columns = 8192 // math.isqrt(divide), 8192
-    x = _random(rows, columns + 8, dtype=torch.float32, device=device)
-    return x[:, 3 : columns + 3], _random(rows, columns, dtype=torch.float32, device=device)
+    x = random_operand(rows, columns + 8, dtype=torch.float32, device=device)
+    return x[:, 3 : columns + 3], random_operand(rows, columns, dtype=torch.float32, device=device)
 
 
 def _stepped(device: str, divide: int) -> tuple[torch.Tensor, ...]:
     count = 64 * M // divide
     return (
-        _random(2 * count, dtype=torch.float32, device=device)[::2],
-        _random(count, dtype=torch.float32, device=device),
+        random_operand(2 * count, dtype=torch.float32, device=device)[::2],
+        random_operand(count, dtype=torch.float32, device=device),
     )
 
 
 def _images(device: str, divide: int) -> tuple[torch.Tensor, ...]:
     shape = (max(1, 64 // divide), 64, 112, 112)
-    x, y = (_random(*shape, dtype=torch.float32, device=device) for _ in range(2))
+    x, y = (random_operand(*shape, dtype=torch.float32, device=device) for _ in range(2))
     return x.to(memory_format=torch.channels_last), y
 
 
 def _bias(device: str, divide: int) -> tuple[torch.Tensor, ...]:
     shape = (max(1, 64 // divide), 64, 112, 112)
     return (
-        _random(*shape, dtype=torch.float32, device=device),
-        _random(64, 1, 1, dtype=torch.float32, device=device),
+        random_operand(*shape, dtype=torch.float32, device=device),
+        random_operand(64, 1, 1, dtype=torch.float32, device=device),
     )
 
 
 def _permuted(device: str, divide: int) -> tuple[torch.Tensor, ...]:
     batch = max(1, 64 // divide)
-    x = _random(batch, 128, 64, 128, dtype=torch.float32, device=device)
-    return x.permute(0, 2, 1, 3), _random(batch, 64, 128, 128, dtype=torch.float32, device=device)
+    x = random_operand(batch, 128, 64, 128, dtype=torch.float32, device=device)
+    return x.permute(0, 2, 1, 3), random_operand(batch, 64, 128, 128, dtype=torch.float32, device=device)
 
 
 def _two(name: str, make: Callable[[str, int], tuple[torch.Tensor, ...]], goal: float, **more: Any) -> Case:

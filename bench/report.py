@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["losses", "plot", "table"]
+__all__ = ["losses", "median_rows", "plot", "plot_sizes", "table"]
 
 OURS = ("numjit", "numjit C++")
 COLOURS = {
@@ -53,6 +53,51 @@ def losses(rows: Sequence[dict[str, Any]], margin: float = 0.01) -> list[str]:
         if peers[best] > max(ours) * (1 + margin):
             found.append(f"{case}: {best} {peers[best]:.3f}, numjit {max(ours):.3f}")
     return found
+
+
+def median_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for each case and provider: that of the median run, right only if all runs were."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["case"], row["provider"]), []).append(row)
+    merged = []
+    for runs in found.values():
+        timed = sorted((row for row in runs if row.get("seconds")), key=lambda row: row["seconds"])
+        row = dict(timed[(len(timed) - 1) // 2] if timed else runs[0])
+        if timed:
+            row["correct"] = all(run["correct"] for run in timed)
+            row["runs"] = [run["seconds"] for run in runs if run.get("seconds")]
+        merged.append(row)
+    return merged
+
+
+def plot_sizes(document: dict[str, Any], path: pathlib.Path) -> None:
+    """Draw the rate against the number of elements, one line a provider."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in document["rows"]:
+        if row.get("seconds"):
+            elements = 1 << int(row["case"].removeprefix("2^"))
+            lines.setdefault(row["provider"], []).append((elements, row["bytes"] / row["seconds"] / 1e9))
+    for provider, points in lines.items():
+        axes.plot(
+            *zip(*points, strict=True), marker="o", markersize=3, label=provider, color=COLOURS.get(provider)
+        )
+    axes.axhline(document["roof"] / 1e9, color="black", linewidth=1)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("elements (float32, x + y)")
+    axes.set_ylabel("GB/s, call after call")
+    machine = document["environment"]
+    axes.set_title(f"{machine['device']}, torch {machine['torch']}")
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
 
 
 def plot(document: dict[str, Any], path: pathlib.Path) -> None:

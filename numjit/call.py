@@ -48,6 +48,7 @@ from numjit.semantics import (
     output_strides,
 )
 from numjit.tuning import best, layout_class
+from numjit.warm import Entry, WarmPath
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -260,13 +261,23 @@ class Call:
         self._raws = functor.signature.raws
         self._output_count = len(functor.signature.outputs)
         self._plans: dict[Any, _Plan] = {}
+        self.warm = WarmPath()
         #: Identity of the functor's meaning; whoever sees a captured variable change renews it.
         self.fingerprint = functor.fingerprint()
 
     # --------------------------------------------------------------------------------------- the call
 
-    def run(self, arguments: Arguments, out: Any, nullary: Nullary | None) -> tuple[Any, ...]:
-        """Compute; returns one array per output."""
+    def run(
+        self,
+        arguments: Arguments,
+        out: Any,
+        nullary: Nullary | None,
+        warm_key: tuple[Any, ...] | None = None,
+    ) -> tuple[Any, ...]:
+        """Compute; returns one array per output.
+
+        With `warm_key`, the next call of that key may take the warm path.
+        """
         outs = self._given_outputs(out)
         plan = self._plan(arguments, outs, nullary)
         if any(outs):
@@ -290,7 +301,40 @@ class Call:
             memory.append(seen)
         if not plan.empty:
             self._execute(plan, arguments, memory, outs, device, library)
+            if warm_key is not None:
+                self._remember(warm_key, plan, arguments, results, device)
         return tuple(results)
+
+    def _remember(
+        self,
+        key: tuple[Any, ...],
+        plan: _Plan,
+        arguments: Arguments,
+        results: Sequence[Any],
+        device: Device,
+    ) -> None:
+        """Let calls with this key take the warm path, where all that they need is in the plan."""
+        if plan.numbered or arguments.raws or (self._autotune and not plan.tuned):
+            return
+        if len(arguments.arrays) != len(plan.memory) or not arguments.arrays:
+            return  # 0-dim CPU tensors travel by value
+        if any(seen.library != "torch" or seen.copied for seen in arguments.arrays):
+            return
+        entry = Entry(
+            plan.shape,
+            plan.strides,
+            tuple(result.dtype for result in results),
+            results[0].device,
+            plan.memory,
+            plan.value_slots,
+            plan.offsets if any(plan.offsets) else (),
+            plan.launcher,
+            plan.grid,
+            plan.extents,
+            device.index,
+            plan.runner,
+        )
+        self.warm.remember(key, entry)
 
     def _execute(
         self,

@@ -70,21 +70,30 @@ class _JittedFunction:
         KeyError
             A keyword that was not declared.
         """
-        for key in kwargs:
-            if key not in self.kwargs_dict:
-                raise KeyError(f"{key} is not declared in function definition")
+        for keyword in kwargs:
+            if keyword not in self.kwargs_dict:
+                raise KeyError(f"{keyword} is not declared in function definition")
         name, operands = self._functor.name, len(self._functor.signature.operands)
         bound = self._binder.bind(tensors, kwargs)
+        warm = self._call.warm
+        key = warm.key(self._call.fingerprint, bound, detached=True)
+        if key is not None:
+            result = warm.run(key, bound)
+            if result is not None:
+                return result
         arguments = read_arguments(name, self._names, operands, bound, self._functor.signature.raws)
-        self._check_scalars(arguments.types, arguments.values)
-        results = self._call.run(arguments, None, None)
+        if self._check_scalars(arguments.types, arguments.values):
+            key = None  # whether to warn depends on the value
+        results = self._call.run(arguments, None, None, key)
         return results[0] if len(results) == 1 else results
 
-    def _check_scalars(self, types: Sequence[ArgumentType], values: Sequence[Any]) -> None:
+    def _check_scalars(self, types: Sequence[ArgumentType], values: Sequence[Any]) -> bool:
         """Refuse complex scalars where the parameter is real; warn where an integral one cuts a float.
 
         torch is silent in both cases. A 0-dim tensor is judged by its dtype: its value may be on the GPU.
+        Returns whether another value of the same type might be cut.
         """
+        risky = False
         functor = self._functor
         operands = len(functor.signature.operands)
         common = result_type(types[:operands], default_dtype())
@@ -97,7 +106,10 @@ class _JittedFunction:
                     f"{functor.name}(): scalar {parameter.name!r} is complex but is taken as {wanted}; "
                     "pass a real number, or complex tensors"
                 )
-            if wanted.kind not in "uib" or kind.dtype.kind != "f" or _is_exact(value, wanted):
+            if wanted.kind not in "uib" or kind.dtype.kind != "f":
+                continue
+            risky = True
+            if _is_exact(value, wanted):
                 continue
             shown = "a 0-dim tensor" if value is None else value
             warnings.warn(
@@ -105,6 +117,7 @@ class _JittedFunction:
                 "torch.cuda.jiterator does; numjit.elementwise promotes instead",
                 stacklevel=3,
             )
+        return risky
 
     @property
     def __numjit_functor__(self) -> CppFunctor:

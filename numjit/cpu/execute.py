@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from numjit.cpu.pool import parallel_for
+from numjit.cpu.pool import GRAIN, parallel_for
 
 if TYPE_CHECKING:
     from numjit.cpu.chunk import HostChunk
@@ -38,6 +38,8 @@ class ChunkRunner:
         self._shape = (ctypes.c_int64 * layout.rank)(*layout.shape)
         flat = [stride for row in layout.strides for stride in row]
         self._strides = (ctypes.c_int64 * len(flat))(*flat)
+        self._layout = (ctypes.addressof(self._shape), ctypes.addressof(self._strides))
+        self._moved = any(layout.offsets)
 
     def __call__(self, pointers: Sequence[int], values: bytes) -> None:
         """Run over all elements.
@@ -49,15 +51,13 @@ class ChunkRunner:
         values
             The by-value arguments in 16-byte slots.
         """
-        moved = [pointer + offset for pointer, offset in zip(pointers, self._offsets, strict=True)]
-        addresses = (ctypes.c_int64 * len(moved))(*moved)
-        slots = ctypes.create_string_buffer(values, len(values) or 1)
-        function, shape, strides, rank = self._function, self._shape, self._strides, self._rank
-
-        def run(start: int, stop: int) -> None:
-            function(
-                ctypes.addressof(addresses), ctypes.addressof(shape), ctypes.addressof(strides),
-                ctypes.addressof(slots), rank, start, stop,
-            )  # fmt: skip
-
-        parallel_for(run, self._total)
+        if self._moved:
+            pointers = [p + offset for p, offset in zip(pointers, self._offsets, strict=True)]
+        addresses = (ctypes.c_int64 * len(pointers))(*pointers)
+        slots = ctypes.create_string_buffer(values, len(values)) if values else None
+        function, rank, total = self._function, self._rank, self._total
+        places = (ctypes.addressof(addresses), *self._layout, 0 if slots is None else ctypes.addressof(slots))
+        if total <= GRAIN:
+            function(*places, rank, 0, total)
+        else:
+            parallel_for(lambda start, stop: function(*places, rank, start, stop), total)

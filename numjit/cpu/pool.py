@@ -42,7 +42,9 @@ def parallel_for(run: Callable[[int, int], object], total: int) -> None:
 
     Parts start at multiples of 64, so that threads do not share cache lines of a contiguous result.
     """
-    parts = min(thread_count(), -(-total // GRAIN))
+    parts = -(-total // GRAIN)
+    if parts > 1:
+        parts = min(parts, thread_count())
     if parts <= 1:
         run(0, total)
         return

@@ -1,0 +1,132 @@
+"""The warm path: calls on plain torch tensors that were made before, without looking at them in full.
+
+A call that went the general way leaves an entry under a key that is finer than the plan's: the
+functor's identity, the default dtype, and of each argument its type and, for tensors, everything
+that a plan depends on. Whatever is unusual (other libraries, gradients to record, ``out=``, 0-dim CPU
+tensors, transforms, errors) answers None here and goes the general way, which explains it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from numjit.arrays.numbers import chunk_slot, convert
+
+__all__ = ["Entry", "WarmPath"]
+
+_INT64 = 1 << 63
+_NUMBERS = frozenset((bool, float, complex))
+
+
+@dataclasses.dataclass(slots=True)
+class Entry:
+    """What a warm call does.
+
+    Attributes
+    ----------
+    shape, strides, outputs, device
+        The results: sizes, element strides, torch dtypes, torch device.
+    memory
+        Which arguments are read from memory, in order.
+    values
+        Which are passed by value, each with the dtype it is taken as.
+    offsets
+        Bytes to add to each pointer, outputs first; empty where all are 0.
+    launcher, grid, extents, device_index
+        The kernel and what follows pointers and values; None on the CPU.
+    runner
+        The CPU loop; None on a GPU.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    outputs: tuple[Any, ...]
+    device: Any
+    memory: tuple[int, ...]
+    values: tuple[tuple[int, Any], ...]
+    offsets: tuple[int, ...]
+    launcher: Any
+    grid: tuple[int, int, int]
+    extents: tuple[int, ...]
+    device_index: int
+    runner: Any
+
+
+class WarmPath:
+    """The entries of one functor."""
+
+    #: Entries kept a functor; a loop over ever new shapes must not grow without bound.
+    LIMIT = 1024
+
+    def __init__(self) -> None:
+        self._entries: dict[Any, Entry] = {}
+        self._torch: Any = None
+
+    def key(
+        self, fingerprint: str, bound: Sequence[Any], *, detached: bool = False
+    ) -> tuple[Any, ...] | None:
+        """Return the key of a call, or None where it must go the general way.
+
+        `detached` calls record no gradient whatever their tensors require.
+        """
+        torch = self._torch
+        if torch is None:
+            torch = sys.modules.get("torch")
+            if torch is None or not hasattr(torch, "get_default_dtype"):
+                return None
+            self._torch = torch
+        if torch._C._len_torch_dispatch_stack():  # fake tensors, tracing, ...
+            return None
+        tensor, parameter = torch.Tensor, torch.nn.Parameter
+        key: list[Any] = [fingerprint, torch.get_default_dtype()]
+        recording = not detached and torch.is_grad_enabled()
+        try:
+            for obj in bound:
+                kind = type(obj)
+                if kind is tensor or kind is parameter:
+                    if recording and obj.requires_grad:
+                        return None
+                    key += (
+                        obj.dtype, obj.shape, obj.stride(), obj.device, obj.data_ptr() & 15,
+                        obj.is_conj(), obj.is_neg(),
+                    )  # fmt: skip
+                elif kind in _NUMBERS or (kind is int and -_INT64 <= obj < _INT64):
+                    key.append(kind)
+                else:
+                    return None
+        except RuntimeError:  # no strides or memory: sparse, a torch.func transform, ...
+            return None
+        return tuple(key)
+
+    def remember(self, key: tuple[Any, ...], entry: Entry) -> None:
+        """Keep what a call with this key does."""
+        if len(self._entries) >= self.LIMIT:
+            self._entries.clear()
+        self._entries[key] = entry
+
+    def run(self, key: tuple[Any, ...], bound: Sequence[Any]) -> Any:
+        """Run a call made before: its result, or a tuple of several; None where it was not."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        torch = self._torch
+        results = [
+            torch.empty_strided(entry.shape, entry.strides, dtype=dtype, device=entry.device)
+            for dtype in entry.outputs
+        ]
+        pointers = [result.data_ptr() for result in results]
+        pointers += [bound[k].data_ptr() for k in entry.memory]
+        if entry.runner is not None:
+            entry.runner(pointers, b"".join(chunk_slot(bound[k], dtype) for k, dtype in entry.values))
+        else:
+            numbers: list[float] = pointers
+            if entry.offsets:
+                numbers = [p + o for p, o in zip(pointers, entry.offsets, strict=True)]
+            for k, dtype in entry.values:
+                numbers += convert(bound[k], dtype)
+            stream = torch._C._cuda_getCurrentRawStream(entry.device_index)
+            entry.launcher(stream, entry.grid, (*numbers, *entry.extents))
+        return results[0] if len(results) == 1 else tuple(results)

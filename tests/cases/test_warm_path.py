@@ -1,0 +1,172 @@
+"""The warm path answers exactly what the general path does, whatever changes between two calls."""
+
+import math
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numjit
+from numjit.errors import NumjitError
+
+
+def fresh():
+    """A functor without any warm entry."""
+    return numjit.elementwise(lambda x, y, *, alpha=1: alpha * x + y)
+
+
+@pytest.fixture
+def operation():
+    return fresh()
+
+
+def calls(device):
+    """Calls that differ in one thing that a kernel, a dtype or a stride depends on."""
+    x = torch.arange(1.0, 65.0, device=device).reshape(8, 8)
+    y = torch.full((8, 8), 3.0, device=device)
+    z = torch.arange(64, device=device).reshape(8, 8).to(torch.complex64) * (1 + 2j)
+    flat = torch.arange(80.0, device=device)
+    return {
+        "plain": ((x, y), {}),
+        "int scalar": ((x, y), {"alpha": 2}),
+        "float scalar": ((x, y), {"alpha": 2.5}),
+        "bool scalar": ((x, y), {"alpha": True}),
+        "complex scalar": ((x, y), {"alpha": 1j}),
+        "transposed": ((x.t(), y), {}),
+        "both transposed": ((x.t(), y.t()), {}),
+        "sliced": ((x[:, 1:], y[:, :-1]), {}),
+        "row": ((x, y[0]), {}),
+        "column": ((x, y[:, :1]), {}),
+        "aligned": ((flat[:64].reshape(8, 8), y), {}),
+        "misaligned": ((flat[1:65].reshape(8, 8), y), {}),
+        "misaligned more": ((flat[2:66].reshape(8, 8), y), {}),
+        "float64": ((x.double(), y), {}),
+        "int32": ((x.int(), y.int()), {}),
+        "int32 and float scalar": ((x.int(), y.int()), {"alpha": 0.5}),
+        "half": ((x.half(), y.half()), {}),
+        "complex": ((z, y), {}),
+        "conj": ((z.conj(), y), {}),
+        "imag of conj": ((z.conj().imag, y), {}),
+        "number": ((x, 2), {}),
+        "float number": ((x, 2.5), {}),
+        "0-dim": ((x, torch.tensor(2.5, device=device)), {}),
+        "0-dim float64": ((x, torch.tensor(2.5, device=device, dtype=torch.float64)), {}),
+        "0-dim cpu": ((x, torch.tensor(2.5)), {}),
+        "empty": ((x[:0], y[:0]), {}),
+        "expanded": ((x, y[:1].expand(8, 8)), {}),
+        "parameter": ((torch.nn.Parameter(x.clone(), requires_grad=False), y), {}),
+    }
+
+
+def same(got, want):
+    assert type(got) is type(want)
+    assert (got.dtype, got.shape, got.stride(), got.device) == (
+        want.dtype,
+        want.shape,
+        want.stride(),
+        want.device,
+    )
+    assert torch.equal(got.resolve_conj(), want.resolve_conj())
+
+
+def test_calls_in_any_order_answer_as_a_fresh_functor(operation, device):
+    expected = {name: fresh()(*operands, **scalars) for name, (operands, scalars) in calls(device).items()}
+    for _ in range(3):  # the second and third time through are warm
+        for name, (operands, scalars) in calls(device).items():
+            same(operation(*operands, **scalars), expected[name])
+
+
+def test_the_warm_path_is_taken(operation, device, monkeypatch):
+    x = torch.ones(16, device=device)
+    operation(x, x)
+    module = sys.modules["numjit.elementwise"]
+    monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
+    same(operation(x, x), x + x)
+    same(operation(x * 3, x, alpha=5), x * 3 * 5 + x)
+
+
+def test_new_contents_and_new_values_are_seen(operation, device):
+    x = torch.zeros(100, device=device)
+    for k in range(5):
+        x.fill_(k)
+        same(operation(x, x, alpha=k), x * k + x)
+
+
+def test_the_default_dtype_is_part_of_the_key(operation, device):
+    x = torch.arange(4, device=device)
+    same(operation(x, x, alpha=0.5), 0.5 * x + x)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert operation(x, x, alpha=0.5).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert operation(x, x, alpha=0.5).dtype is torch.float32
+
+
+def test_gradients_are_not_lost_on_a_warm_functor(operation, device):
+    x = torch.ones(8, device=device, requires_grad=True)
+    with torch.no_grad():
+        operation(x, x)
+        assert not operation(x, x).requires_grad
+    result = operation(x, x)
+    assert result.requires_grad
+    with pytest.raises(NumjitError, match="gradient"):
+        result.sum().backward()
+
+
+def test_errors_are_the_same_on_a_warm_functor(operation, device):
+    x = torch.ones(8, device=device)
+    operation(x, x)
+    with pytest.raises(NumjitError, match="broadcast"):
+        operation(x, x[:3])
+    with pytest.raises(NumjitError, match="alpha"):
+        operation(x, x, alpha="2")
+    with pytest.raises(NumjitError, match="int64"):
+        operation(x, x, alpha=1 << 70)
+    same(operation(x, x), x + x)
+
+
+def test_a_rebound_global_reaches_a_warm_functor(device):
+    scope = {"numjit": numjit, "factor": 2.0}
+    exec("f = numjit.elementwise(lambda x: x * factor)", scope)
+    x = torch.ones(8, device=device)
+    for _ in range(2):
+        same(scope["f"](x), x * 2)
+    scope["factor"] = 3.0
+    for _ in range(2):
+        same(scope["f"](x), x * 3)
+
+
+def test_several_outputs(device):
+    both = numjit.elementwise(lambda x: (x + 1, x > 0))
+    x = torch.linspace(-1, 1, 50, device=device)
+    for _ in range(3):
+        plus, positive = both(x)
+        same(plus, x + 1)
+        same(positive, x > 0)
+
+
+def test_fake_tensors_after_a_warm_call(operation, device):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = torch.ones(4, 8, device=device)
+    operation(x, x)
+    with FakeTensorMode() as mode:
+        fake = operation(mode.from_tensor(x), mode.from_tensor(x))
+    assert fake.shape == (4, 8)
+
+
+def test_entries_are_bounded(operation, monkeypatch, device):
+    monkeypatch.setattr(type(operation._call.warm), "LIMIT", 4)
+    for n in range(1, 12):
+        x = torch.ones(n, device=device)
+        same(operation(x, x), x + x)
+    assert len(operation._call.warm._entries) <= 4
+
+
+def test_nan_scalars_arrive(operation, device):
+    x = torch.ones(3, device=device)
+    for _ in range(2):
+        assert operation(x, x, alpha=math.nan).isnan().all()
+        same(operation(x, x, alpha=-0.0), -0.0 * x + x)

@@ -1,0 +1,79 @@
+"""The benchmark harness: its bookkeeping, and one tiny run on the CPU."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bench.__main__ import main
+from bench.cases import CASES
+from bench.measure import same
+from bench.report import losses, median_rows, plot, plot_sizes, table
+
+
+def row(case, provider, fraction, **more):
+    found = {"case": case, "provider": provider, "fraction": fraction, "seconds": 1 / fraction, "goal": 0.98}
+    return {**found, "correct": True, "bytes": 1 << 20, **more}
+
+
+def test_losses_name_the_best_peer_beyond_the_margin():
+    rows = [
+        row("a", "numjit", 0.9),
+        row("a", "numjit C++", 0.95),
+        row("a", "eager", 0.955),
+        row("a", "CuPy", 0.5),
+    ]
+    assert losses(rows) == []
+    assert losses([*rows, row("a", "jiterator", 0.97)]) == ["a: jiterator 0.970, numjit 0.950"]
+
+
+def test_medians_over_runs_and_one_wrong_run_is_wrong():
+    runs = [row("a", "numjit", f) for f in (0.5, 0.9, 0.8)]
+    (merged,) = median_rows(runs)
+    assert merged["fraction"] == 0.8
+    assert len(merged["runs"]) == 3
+    (merged,) = median_rows([*runs, row("a", "numjit", 0.7, correct=False)])
+    assert merged["correct"] is False
+
+
+def test_results_are_compared_with_tolerance_and_dtype():
+    x = torch.ones(3)
+    assert same(x, x + 1e-7, 8.0)
+    assert not same(x, x + 1e-3, 8.0)
+    assert not same(x.double(), x, 8.0)
+    assert not same((x, x), (x, x * torch.nan), 8.0)
+
+
+def test_the_bytes_that_must_move_leave_broadcasts_out():
+    case = next(c for c in CASES if c.name == "row broadcast")
+    operands = (torch.ones(4, 8), torch.ones(8))
+    assert case.moved_bytes(operands, (torch.ones(4, 8),)) == 4 * (32 + 8 + 32)
+    assert case.moved_bytes((torch.ones(1).expand(4),), (torch.ones(4),)) == 4 * (1 + 4)
+
+
+def test_a_small_run_on_the_cpu(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("bench.measure.ROUNDS", 1)
+    monkeypatch.setattr("bench.measure.BATCH", 1)
+    target = tmp_path / "deep" / "results.json"
+    monkeypatch.setattr(
+        "sys.argv",
+        ["bench", "--device", "cpu", "--divide", "16384", "--cases", "axpy f32", "--json", str(target),
+         "--plot", str(tmp_path / "roof.png"), "--providers", "numjit", "numjit C++", "eager"],
+    )  # fmt: skip
+    assert main() == 0
+    document = json.loads(target.read_text())
+    assert {r["provider"] for r in document["rows"]} == {"numjit", "numjit C++", "eager"}
+    assert all(r["correct"] for r in document["rows"])
+    assert "| axpy f32 |" in capsys.readouterr().out
+    assert (tmp_path / "roof.png").stat().st_size > 1000
+
+
+def test_tables_and_plots(tmp_path):
+    rows = [row("2^10", "numjit", 0.5), row("2^12", "numjit", 0.9), row("2^10", "CuPy", 0.1, seconds=None)]
+    document = {"rows": rows, "roof": 3e12, "environment": {"device": "card", "torch": "2"}}
+    assert "| 2^12 | 0.900 | - | 0.98 |" in table(rows)
+    plot(document, tmp_path / "a.svg")
+    plot_sizes(document, tmp_path / "b.png")
+    assert (tmp_path / "a.svg").exists()
+    assert (tmp_path / "b.png").exists()
