@@ -10,6 +10,7 @@ __version__ = "0.1.0"  # first: submodules read it
 from typing import TYPE_CHECKING, Any
 
 from numjit import math
+from numjit.differentiable import Differentiable, differentiable
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
@@ -59,12 +60,14 @@ else:
 
 __all__ = [
     "DType",
+    "Differentiable",
     "Elementwise",
     "NumjitError",
     "bfloat16",
     "bool_",
     "complex64",
     "complex128",
+    "differentiable",
     "elementwise",
     "float8_e4m3fn",
     "float8_e5m2",
