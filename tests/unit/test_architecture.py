@@ -1,0 +1,106 @@
+"""The direction of imports: stages only know what comes before them, and no two files import each other."""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2] / "numjit"
+#: What a room may import of numjit besides itself; leaves are open to everyone.
+LEAVES = {"errors", "config", "dtypes", "cache"}
+ALLOWED = {
+    "errors": set(),
+    "config": set(),
+    "dtypes": set(),
+    "cache": set(),
+    "semantics": set(),
+    "codegen": set(),
+    "functor": {"semantics", "codegen", "toolchain.numba_cuda", "math"},
+    "plan": set(),
+    "kernels": {"codegen", "plan"},
+    "toolchain": {"functor"},
+    "runtime": set(),
+    "arrays": set(),
+    "cpu": {"functor", "codegen"},
+}
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path, *, top_level):
+    """Names of numjit's modules that a file imports (only outside of functions where `top_level`)."""
+    found = set()
+
+    def visit(nodes):
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    found.add(whole if whole in MODULES else node.module)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and top_level:
+                continue
+            elif isinstance(node, ast.If) and top_level and "TYPE_CHECKING" in ast.dump(node.test):
+                visit(node.orelse)
+            else:
+                visit(ast.iter_child_nodes(node))
+
+    visit(ast.parse(path.read_text()).body)
+    return {name for name in found if name == "numjit" or name.startswith("numjit.")}
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+MODULES = {module_name(path): path for path in FILES}
+
+
+def room(name):
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if room(n) in ALLOWED])
+def test_a_room_only_knows_the_stages_before_it(name):
+    mine = room(name)
+    for other in imports_of(MODULES[name], top_level=True):
+        theirs = room(other)
+        if theirs in {mine, ""} | LEAVES:
+            continue
+        allowed = any(
+            other == f"numjit.{entry}" or other.startswith(f"numjit.{entry}.") for entry in ALLOWED[mine]
+        )
+        assert allowed, f"{name} imports {other}"
+
+
+def test_no_files_import_each_other():
+    graph = {name: imports_of(path, top_level=True) & set(MODULES) for name, path in MODULES.items()}
+    graph = {name: {other for other in others if other != "numjit"} for name, others in graph.items()}
+    done, path = set(), []
+
+    def walk(name):
+        assert name not in path, f"import cycle: {' -> '.join([*path[path.index(name) :], name])}"
+        if name in done:
+            return
+        path.append(name)
+        for other in sorted(graph.get(name, ())):
+            walk(other)
+        path.pop()
+        done.add(name)
+
+    for name in graph:
+        walk(name)
+
+
+def test_no_module_imports_torch_numba_or_cuda_when_imported():
+    heavy = {"torch", "numba", "cuda", "cupy"}
+    behind = {"functor.scalars", "kernels.shells", "codegen", "kernels", "cpu.python_loop", "functor.device"}
+    for name, path in MODULES.items():
+        if any(name == f"numjit.{room}" or name.startswith(f"numjit.{room}.") for room in behind):
+            continue  # only imported when something is compiled
+        for node in ast.parse(path.read_text()).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+            assert not {n.split(".")[0] for n in names} & heavy, f"{name} imports {names}"
