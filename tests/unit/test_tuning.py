@@ -59,3 +59,32 @@ def test_the_winner_is_found_once_and_remembered_on_disk(timed, monkeypatch, tmp
     assert json.loads(file.read_bytes()[:-40])["block"] == ALTERNATIVES[1].block
     tuning.best("key", "another card", 0, launcher)
     assert len(timed) == 2 * (1 + len(ALTERNATIVES))
+
+
+def test_the_command_line_finds_operations_and_says_what_is_wrong(capsys):
+    from numjit import tune
+
+    assert tune._find("bench.cases:add").__name__ == "add"
+    with pytest.raises(TypeError, match="not made by"):
+        tune._find("math:sin")
+    with pytest.raises(AttributeError):
+        tune._find("math:nothing")
+
+
+def test_what_was_tried_is_shown_with_the_winner(capsys):
+    from numjit import tune
+
+    tune._show(trials(1.0e-4, a1=0.5e-4))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "50.00 us <- kept" in lines[1]
+    assert "kept" not in lines[0]
+
+
+def test_tuning_without_a_gpu_says_so(monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    from numjit import tune
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert tune.run("bench.cases:add", ["16"], ["float32"]) == 1
+    assert "no GPU" in capsys.readouterr().err
