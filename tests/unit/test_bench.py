@@ -77,3 +77,27 @@ def test_tables_and_plots(tmp_path):
     plot_sizes(document, tmp_path / "b.png")
     assert (tmp_path / "a.svg").exists()
     assert (tmp_path / "b.png").exists()
+
+
+def test_host_times_every_provider_on_the_cpu(tmp_path, monkeypatch, capsys):
+    from bench import host
+
+    monkeypatch.setattr(host, "BATCH", 2)
+    monkeypatch.setattr(host, "ROUNDS", 1)
+    one = {"add": host.host_cases("cpu")["add"]}
+    monkeypatch.setattr(host, "host_cases", lambda device: one)
+    assert host.main(["--device", "cpu", "--json", str(tmp_path / "host.json")]) == 0
+    found = json.loads((tmp_path / "host.json").read_text())["microseconds"]["add"]
+    assert set(found) == {"numjit", "numjit C++", "eager"}
+    assert all(value > 0 for value in found.values())
+    assert "| add |" in capsys.readouterr().out
+
+
+def test_a_second_process_finds_what_the_first_one_compiled(tmp_path, capsys):
+    from bench import first_call
+
+    target = tmp_path / "first.json"
+    assert first_call.main(["--device", "cpu", "--programs", "C++ functor", "--json", str(target)]) == 0
+    found = json.loads(target.read_text())["seconds"]["C++ functor"]
+    assert found["warm"]["first"] < found["cold"]["first"]
+    assert found["warm"]["numba"] is False
