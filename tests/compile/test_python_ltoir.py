@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import cmath
 import math
+import pathlib
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -271,3 +274,36 @@ def test_threads():
         thread.join(120)
     assert not errors
     assert len(made) == 12
+
+
+@pytest.mark.parametrize("first", ["nothing", "numba-cuda", "Numba's CPU target"])
+def test_who_used_numba_before_does_not_matter(first):
+    """Numba's own templates take any type, and ask for the current device, if they are asked first."""
+    program = """
+import sys
+from numjit import dtypes
+from numjit.functor.python import PythonFunctor
+from numjit.functor.signature import ArgumentType
+from numjit.semantics import Category
+from numjit.toolchain.numba_cuda import numba_cuda_ready
+
+if sys.argv[1] == "numba-cuda":
+    with numba_cuda_ready() as cuda:
+        from numba.core import types
+        float32 = types.float32
+        cuda.compile(lambda x: x + 1, float32(float32), device=True, abi="c", cc=(9, 0), output="ltoir")
+elif sys.argv[1] != "nothing":
+    import numba
+    numba.njit(lambda x: sum((x, x)) + max(x, x) + (1.0, 2.0)[int(x)])(1.0)
+kinds = (ArgumentType(dtypes.float16, Category.DIM),)
+fn = lambda x: (sum((x, x)) + (1.0, 2.0)[int(x)], max(x, 2), abs(x), sum((x > 0, x > 1)))
+for target in ("cuda", "cpu"):
+    found = PythonFunctor(fn).specialise(kinds, dtypes.float32, target=target)
+    print(*found.outputs)
+"""
+    root = pathlib.Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program, first], capture_output=True, text=True, cwd=root, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines() == ["float16 float16 float16 int64"] * 2

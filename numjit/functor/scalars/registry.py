@@ -94,7 +94,35 @@ def register(target: str) -> None:
         _register_attributes(names)
         _register_casts(names)
         register_raw(names, _MACHINES[target])
+        _put_first(target)
         _registered.add(target)
+
+
+def _put_first(target: str) -> None:
+    """Let numjit's typing templates be asked before Numba's own.
+
+    Numba asks them in the order in which they were installed, and whoever used Numba before numjit did has
+    installed its own: some of those take any type, and on the GPU target compile for the current device,
+    which need not exist. numjit's answer None for everything but strong scalars.
+    """
+    if target == "cuda":
+        from numba.cuda.descriptor import cuda_target as numba_target
+    else:
+        from numba.core.registry import cpu_target as numba_target
+    context = numba_target.typing_context
+    context.refresh()
+    for function in (*RULES, range, operator.getitem):
+        known = context._lookup_global(function)
+        if known is None:
+            continue
+        ours = [
+            template  # Numba wraps what is registered in a subclass of its own
+            for template in known.templates
+            if any(base.__module__.startswith("numjit.") for base in template.__mro__)
+        ]
+        others = [template for template in known.templates if template not in ours]
+        context._remove_global(function)
+        context._insert_global(function, type(known)([*ours, *others]))
 
 
 def _cpu() -> _Target:
@@ -191,6 +219,7 @@ def _register_rules(target: _Target) -> None:
             return key
 
         members = {
+            "__module__": __name__,  # `_put_first` goes by it; a metaclass would say "abc"
             "key": function,
             "metadata": {"target": target.name},
             "generic": generic,
