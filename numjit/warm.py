@@ -87,10 +87,11 @@ class WarmPath:
             for obj in bound:
                 kind = type(obj)
                 if kind is tensor or kind is parameter:
-                    if recording and obj.requires_grad:
+                    shape = obj.shape
+                    if (recording and obj.requires_grad) or not (shape or obj.is_cuda):
                         return None
                     key += (
-                        obj.dtype, obj.shape, obj.stride(), obj.device, obj.data_ptr() & 15,
+                        obj.dtype, shape, obj.stride(), obj.device, obj.data_ptr() & 15,
                         obj.is_conj(), obj.is_neg(),
                     )  # fmt: skip
                 elif kind in _NUMBERS or (kind is int and -_INT64 <= obj < _INT64):

@@ -170,3 +170,10 @@ def test_nan_scalars_arrive(operation, device):
     for _ in range(2):
         assert operation(x, x, alpha=math.nan).isnan().all()
         same(operation(x, x, alpha=-0.0), -0.0 * x + x)
+
+
+def test_numbers_that_the_dispatcher_wrapped_and_0_dim_tensors_never_take_it(operation):
+    x = torch.ones(4)
+    warm = operation._call.warm
+    assert warm.key("f", [x, 2.5]) is not None
+    assert warm.key("f", [x, torch.tensor(2.5)]) is None
