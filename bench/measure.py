@@ -14,6 +14,7 @@ import torch
 import numjit
 from bench.cases import Case
 from bench.providers import prepare
+from numjit.cache.keys import version_of
 
 __all__ = ["copy_rate", "environment", "measure_case", "same"]
 
@@ -40,8 +41,6 @@ def environment(device: str) -> dict[str, Any]:
         found["device"] = torch.cuda.get_device_name()
         found["cuda"] = torch.version.cuda
     for name in ("numba", "numba-cuda", "cupy-cuda13x", "triton", "numpy"):
-        from numjit.cache.keys import version_of
-
         found[name] = version_of(name)
     return found
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjit.errors import ArgumentError
+from numjit.arrays.numbers import number_type
+from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.signature import MISSING, Signature
 
-__all__ = ["Binder"]
+__all__ = ["Binder", "check_defaults"]
 
 
 class Binder:
@@ -60,3 +61,19 @@ class Binder:
                 f"{name}() got an unknown keyword {next(iter(rest))!r}; its parameters are: {known}"
             )
         return values
+
+
+def check_defaults(scalars: Mapping[str, Any]) -> None:
+    """Check the defaults given for a functor's scalars.
+
+    Raises
+    ------
+    FunctorError
+        One that is no number.
+    """
+    for name, value in scalars.items():
+        if number_type(value) is None:
+            raise FunctorError(
+                f"the default of scalar {name!r} is a {type(value).__name__}; "
+                "give a bool, int, float or complex"
+            )

@@ -389,7 +389,7 @@ class Call:
         """Replace the plan's kernel by the fastest alternative for this card.
 
         Trials write the call's own new outputs, again and again; so where an output was given, which may
-        be an operand, only what was found before is used.
+        be an operand, and while a CUDA graph is captured, the plan stays as it is.
         """
         from numjit.runtime.devices import device_name
         from numjit.runtime.driver import Current
@@ -398,14 +398,13 @@ class Call:
         stream, numbers = launch
         if any(outs) or is_capturing(stream):
             return
-        default = dataclasses.replace(plan)
 
         def prepare(knobs: Knobs) -> Callable[[], None]:
             self._plan_gpu(plan, arguments, outs, device, knobs)
             launcher, grid, extents = plan.launcher, plan.grid, plan.extents
             return lambda: launcher(stream, grid, (*numbers, *extents))
 
-        kind = layout_class(str(default.shell), math.prod(plan.shape))
+        kind = layout_class(str(plan.shell), math.prod(plan.shape))
         key = f"{self.fingerprint} {plan.specialisation.key} {kind}"
         with Current(device.index):
             winner = best(key, device_name(device.index), stream, prepare)

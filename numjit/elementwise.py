@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from numjit.binding import Binder
+from numjit.binding import Binder, check_defaults
 from numjit.call import Arguments, Call, Nullary, read_arguments
 from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
@@ -414,7 +414,7 @@ def elementwise(
     }  # fmt: skip
     if functor is None:
         return lambda function: elementwise(function, **given)
-    _check_numbers(given["scalars"])
+    check_defaults(given["scalars"])
     if isinstance(functor, Elementwise):
         raise FunctorError(
             f"{functor.__name__} is elementwise already; pass the function or text it was made of"
@@ -434,14 +434,3 @@ def elementwise(
     if entry is not None or preamble or options:
         raise FunctorError("entry, preamble and options are for C++ functors; leave them out")
     return Elementwise(PythonFunctor(functor, outputs=outputs, scalars=given["scalars"]), given)
-
-
-def _check_numbers(scalars: dict[str, Any]) -> None:
-    from numjit.arrays.numbers import number_type
-
-    for name, value in scalars.items():
-        if number_type(value) is None:
-            raise FunctorError(
-                f"the default of scalar {name!r} is a {type(value).__name__}; "
-                "give a bool, int, float or complex"
-            )

@@ -11,8 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from numjit.arrays.numbers import number_type
-from numjit.binding import Binder
+from numjit.binding import Binder, check_defaults
 from numjit.cache import digest
 from numjit.call import Call, default_dtype, read_arguments
 from numjit.dtypes import DType
@@ -46,11 +45,7 @@ class _JittedFunction:
     """What the two constructors return."""
 
     def __init__(self, code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> None:
-        for name, value in scalars.items():
-            if number_type(value) is None:
-                raise FunctorError(
-                    f"the default of {name!r} is a {type(value).__name__}; give a bool, int, float or complex"
-                )
+        check_defaults(scalars)
         self.code_string = code_string
         self.kwargs_dict = dict(scalars)
         self._functor = functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
 
@@ -13,27 +12,6 @@ import torch
 import numjit
 from numjit.errors import ArgumentError, FunctorError
 from tests.cases import ADD, SCALED, bits, both_kinds, exact, holds, pair, run_python, same
-
-
-@pytest.fixture
-def compilations(monkeypatch):
-    """Count what is compiled: loops of the CPU, kernels linked for a GPU."""
-    found = []
-
-    def count(module, name):
-        original = getattr(module, name)
-
-        def counted(*arguments, **keywords):
-            found.append(name)
-            return original(*arguments, **keywords)
-
-        monkeypatch.setattr(module, name, counted)
-
-    count(importlib.import_module("numjit.cpu.cpp_loop"), "build_chunk")
-    count(importlib.import_module("numjit.cpu.python_loop"), "build_chunk")
-    count(importlib.import_module("numjit.build"), "link_kernel")
-    return found
-
 
 ORDERED = pair(
     lambda x, *, a, b: x + 10 * a + b,
