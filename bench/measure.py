@@ -23,9 +23,10 @@ SETS = 3
 #: Calls of one batch, and batches of which the median is taken.
 BATCH = 18
 ROUNDS = 7
-#: Calls before each batch on a GPU: whoever comes after a provider that left the GPU idle would else
-#: pay for its clocks (up to 15 % of a batch).
-WARM = 4
+#: Seconds that a provider runs on a GPU before each batch of its own is timed. The card's clocks follow what
+#: ran in the last milliseconds: right after an idle gap, or after a provider whose kernels compute more,
+#: the same kernel measured 1 to 2.5 % (15 % after a gap) slower for some ten milliseconds.
+WARM_SECONDS = 0.025
 
 
 def environment(device: str) -> dict[str, Any]:
@@ -46,15 +47,15 @@ def environment(device: str) -> dict[str, Any]:
 
 
 def _batch(
-    call: Callable[..., Any], sets: Sequence[Sequence[torch.Tensor]], device: str, count: int
+    call: Callable[..., Any], sets: Sequence[Sequence[torch.Tensor]], device: str, count: int, warm: int = 0
 ) -> float:
-    """Seconds of one call, over `count` calls."""
+    """Seconds of one call, over `count` calls that follow `warm` untimed ones."""
     if device == "cpu":
         start = time.perf_counter()
         for i in range(count):
             call(*sets[i % len(sets)])
         return (time.perf_counter() - start) / count
-    for i in range(min(WARM, count)):
+    for i in range(warm):
         call(*sets[i % len(sets)])
     first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     first.record()
@@ -69,7 +70,7 @@ def copy_rate(device: str, count: int = 1 << 29) -> float:
     """Bytes a second, read plus written, of a large copy within the device's memory: the roof."""
     source = torch.randint(0, 255, (count,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    times = [_batch(lambda: target.copy_(source), [()], device, BATCH) for _ in range(ROUNDS)]
+    times = [_batch(lambda: target.copy_(source), [()], device, BATCH, warm=BATCH) for _ in range(ROUNDS)]
     return 2 * count / statistics.median(times)
 
 
@@ -115,15 +116,17 @@ def measure_case(
         rows.append(row)
     del expected, results
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        _batch(call, sets, device, SETS)
+    warm = {
+        name: max(1, round(WARM_SECONDS / _batch(call, sets, device, SETS, warm=1)))
+        for name, call in calls.items()
+    }
     order = [(name, call) for name, call in calls.items() if name != "numba"]
     for _ in range(ROUNDS):
         order.append(order.pop(0))  # who comes after whom must not count
         for name, call in order:
-            times[name].append(_batch(call, sets, device, BATCH))
+            times[name].append(_batch(call, sets, device, BATCH, warm[name]))
     if "numba" in calls:  # on its own: it frees device memory later, in others' batches (up to 15 % of them)
-        times["numba"] = [_batch(calls["numba"], sets, device, BATCH) for _ in range(ROUNDS)]
+        times["numba"] = [_batch(calls["numba"], sets, device, BATCH, warm["numba"]) for _ in range(ROUNDS)]
     for row in rows:
         measured = times.get(row["provider"])
         if measured:
