@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import json
 import pathlib
 import statistics
@@ -16,30 +18,53 @@ import torch
 import numjit
 from bench import cases
 from bench.measure import environment
+from bench.providers import PROVIDERS
+from bench.report import plot_host
+from numjit.launcher import attach
 
-__all__ = ["host_cases", "main", "microseconds"]
+__all__ = ["HostCase", "host_cases", "main", "microseconds"]
 
 #: Calls between two synchronisations, and how many such batches the median is taken of.
 BATCH = 200
-ROUNDS = 15
+ROUNDS = 21
+#: Calls of a provider before each of its batches: clocks and caches are its own then.
+WARM = 30
 
-Provider = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
-def microseconds(calls: dict[str, Provider], device: str) -> dict[str, float]:
+@dataclasses.dataclass(frozen=True)
+class HostCase:
+    """One row: the same work by several providers.
+
+    Attributes
+    ----------
+    calls
+        Provider -> (call, operands, keywords).
+    goals
+        Peer -> how much of its time numjit may take.
+    """
+
+    calls: dict[str, Call]
+    goals: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+def microseconds(calls: dict[str, Call], device: str) -> dict[str, float]:
     """Return the median host time of a call by provider; batches take turns, no event inside."""
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for call, operands, scalars in calls.values():
+    for call, operands, keywords in calls.values():
         for _ in range(60):
-            call(*operands, **scalars)
+            call(*operands, **keywords)
     order = list(calls.items())
     for _ in range(ROUNDS):
         order.append(order.pop(0))
-        for name, (call, operands, scalars) in order:
+        for name, (call, operands, keywords) in order:
+            for _ in range(WARM):
+                call(*operands, **keywords)
             _wait(device)
             start = time.perf_counter()
             for _ in range(BATCH):
-                call(*operands, **scalars)
+                call(*operands, **keywords)
             times[name].append((time.perf_counter() - start) / BATCH * 1e6)
     _wait(device)
     return {name: statistics.median(found) for name, found in times.items()}
@@ -50,75 +75,160 @@ def _wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def host_cases(device: str) -> dict[str, dict[str, Provider]]:
-    """Return case -> provider -> (call, operands, scalars) over 1024 elements."""
-    x, y = (torch.randn(1024, device=device) for _ in range(2))
-    matrix, row = torch.randn(32, 32, device=device), torch.randn(32, device=device)
-    half = y.to(torch.bfloat16)
-    out = torch.empty_like(x)
-    scaled = {"alpha": 2.5}
-
-    def eager_row(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return a + b
-
-    found: dict[str, dict[str, Provider]] = {
-        "gelu": {"numjit": (cases.gelu, (x,), {}), "eager": (cases.eager_gelu, (x,), {})},
-        "add": {"numjit": (cases.add, (x, y), {}), "eager": (torch.add, (x, y), {})},
-        "add out=": {
-            "numjit": (cases.add, (x, y), {"out": out}),
-            "eager": (torch.add, (x, y), {"out": out}),
-        },
-        "axpy": {"numjit": (cases.axpy, (x, y), scaled), "eager": (cases.eager_axpy, (x, y), {})},
-        "sin, cos": {"numjit": (cases.sincos, (x,), {}), "eager": (cases.eager_sincos, (x,), {})},
-        "sum of 8": {"numjit": (cases.sum8, (x,) * 8, {}), "eager": (cases.eager_sum8, (x,) * 8, {})},
-        "(32,32) + (32)": {
-            "numjit": (cases.add, (matrix, row), {}),
-            "eager": (eager_row, (matrix, row), {}),
-        },
-        "f32 + bf16": {"numjit": (cases.add, (x, half), {}), "eager": (torch.add, (x, half), {})},
-        "x.t() + y": {
-            "numjit": (cases.add, (matrix.t(), matrix), {}),
-            "eager": (torch.add, (matrix.t(), matrix), {}),
-        },
-    }
-    texts = {
-        "gelu": (cases.GELU_CPP, {}), "add": (cases.ADD_CPP, {}), "axpy": (cases.AXPY_CPP, scaled),
-        "sum of 8": (cases.SUM8_CPP, {}), "(32,32) + (32)": (cases.ADD_CPP, {}),
-        "f32 + bf16": (cases.ADD_CPP, {}), "x.t() + y": (cases.ADD_CPP, {}),
-    }  # fmt: skip
-    for name, (text, scalars) in texts.items():
-        operands = found[name]["numjit"][1]
-        found[name]["numjit C++"] = (numjit.elementwise(text, scalars=scalars), operands, scalars)
-        if device == "cuda":
-            jitted = torch.cuda.jiterator._create_jit_fn(text, **scalars)
-            found[name]["jiterator"] = (jitted, operands, scalars)
+def _peers(case: cases.Case, operands: tuple[torch.Tensor, ...], names: Sequence[str]) -> dict[str, Call]:
+    found: dict[str, Call] = {}
+    for name in names:
+        call = PROVIDERS[name](case, operands)
+        if call is not None:
+            found[name] = (call, operands, {})
     return found
 
 
+def host_cases(device: str, *, peers: bool = True) -> dict[str, HostCase]:
+    """Return the cases over 1024 elements; without `peers`, numjit, eager and jiterator only."""
+    x, y = (torch.randn(1024, device=device) for _ in range(2))
+    matrix, row = torch.randn(32, 32, device=device), torch.randn(32, device=device)
+    half, eight = y.to(torch.bfloat16), tuple(torch.randn(1024, device=device) for _ in range(8))
+    by_name = {case.name: case for case in cases.CASES}
+    rows: dict[str, tuple[str, tuple[torch.Tensor, ...], dict[str, float]]] = {
+        "gelu": ("gelu f32", (x,), {"eager": 0.75}),
+        "add": ("add int32", (x, y), {"eager": 0.75, "jiterator": 0.65}),
+        "axpy": ("axpy f32", (x, y), {"torch.add": 0.75, "jiterator": 0.65}),
+        "sin, cos": ("sin, cos", (x,), {}),
+        "sum of 8": ("sum of 8", eight, {"jiterator": 0.8}),
+        "(32,32) + (32)": ("row broadcast", (matrix, row), {"eager": 0.75}),
+        "f32 + bf16": ("add f32+bf16", (x, half), {"eager": 0.75}),
+        "x.t() + y": ("x.t() + y f32", (matrix.t(), matrix), {"eager": 0.75}),
+    }
+    found: dict[str, HostCase] = {}
+    for name, (case_name, operands, goals) in rows.items():
+        case = by_name[case_name]
+        scalars = dict(case.scalars)
+        calls: dict[str, Call] = {
+            "numjit": (case.functor, operands, scalars),
+            "numjit C++": (numjit.elementwise(case.cpp, scalars=scalars), operands, scalars),
+            "eager": (case.eager, operands, {}),
+        }
+        if device == "cuda":
+            module = torch.cuda.jiterator
+            make = module._create_jit_fn
+            if case.outputs > 1:
+                jitted = module._create_multi_output_jit_fn(case.cpp, case.outputs)
+            else:
+                jitted = make(case.cpp, **scalars)
+            calls["jiterator"] = (jitted, operands, scalars)
+        if name == "axpy":
+            calls["torch.add"] = (torch.add, operands, {"alpha": 2.5})
+        if peers:
+            calls |= _peers(case, operands, ["torch.compile", "CuPy"])
+        found[name] = HostCase(calls, goals)
+    return found | _more_cases(device, x, y)
+
+
+def _more_cases(device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
+    """Return what is particular to numjit's calls: out=, prepared, a leaf without recording, other arrays."""
+    out, leaf = torch.empty_like(x), x.clone().requires_grad_()
+    found = {
+        "add out=": HostCase(
+            {
+                "numjit": (cases.add, (x, y), {"out": out}),
+                "eager": (torch.add, (x, y), {"out": out}),
+            },
+            {"eager": 0.75},
+        ),
+        "add, prepared": HostCase(
+            {"numjit": (cases.add.prepare(x, y), (x, y), {}), "eager": (torch.add, (x, y), {})},
+            {"eager": 0.75},
+        ),
+        "add, leaf under no_grad": HostCase(
+            {"numjit": (cases.add, (leaf, y), {}), "eager": (torch.add, (leaf, y), {})},
+            {"eager": 0.75},
+        ),
+    }
+    with contextlib.suppress(ImportError):
+        if device == "cuda":
+            import cupy
+
+            a, b = cupy.from_dlpack(x), cupy.from_dlpack(y)
+            found["add of CuPy arrays"] = HostCase(
+                {"numjit": (cases.add, (a, b), {}), "CuPy": (cupy.add, (a, b), {})}
+            )
+    return found
+
+
+def bare_launch(x: torch.Tensor, y: torch.Tensor) -> Call:
+    """Return a launch of the addition's kernel through ``cuda.bindings`` alone: parameters packed already."""
+    from cuda.bindings import driver
+
+    warm = cases.add._call.warm
+    entry = warm._entries[warm.key(cases.add._call.fingerprint, [x, y])]
+    launcher, out = entry.launcher, torch.empty_like(x)
+    scratch, table = launcher._scratch()
+    launcher._pack(scratch, 0, out.data_ptr(), x.data_ptr(), y.data_ptr(), *entry.extents)
+    stream = torch.cuda.current_stream().cuda_stream
+    function, grid, block = launcher._function, entry.grid, launcher.block
+
+    def launch(_keep: Any = (scratch, out)) -> None:
+        driver.cuLaunchKernel(function, *grid, *block, 0, stream, table, 0)
+
+    return launch, (), {}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print ratios, and write JSON."""
+    """Measure, print times and ratios, write JSON, draw."""
     parser = argparse.ArgumentParser(prog="python -m bench.host", description=__doc__)
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--json", type=pathlib.Path, help="where to write the results")
+    parser.add_argument("--plot", type=pathlib.Path, help="where to draw them (PNG or SVG)")
+    parser.add_argument("--no-peers", action="store_true", help="leave torch.compile and CuPy out")
     given = parser.parse_args(arguments)
     device = given.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, y = (torch.randn(1024, device=device) for _ in range(2))
+    launcher = False
+    if device == "cuda":
+        cases.add(x, y)
+        launcher = attach.wait()
     rows: dict[str, dict[str, float]] = {}
-    for name, calls in host_cases(device).items():
+    goals: dict[str, dict[str, float]] = {}
+    for name, case in host_cases(device, peers=not given.no_peers).items():
         print(name, file=sys.stderr, flush=True)
-        rows[name] = microseconds(calls, device)
-        if given.json:
-            given.json.parent.mkdir(parents=True, exist_ok=True)
-            document = {"environment": environment(device), "microseconds": rows}
-            given.json.write_text(json.dumps(document, indent=1) + "\n")
+        calls = dict(case.calls)
+        if name == "add" and device == "cuda":
+            calls["bare launch"] = bare_launch(x, y)
+        with torch.no_grad() if "no_grad" in name else contextlib.nullcontext():
+            rows[name] = microseconds(calls, device)
+        goals[name] = case.goals
+    document = {
+        "environment": environment(device),
+        "launcher": launcher,
+        "microseconds": rows,
+        "goals": goals,
+    }
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(document, indent=1) + "\n")
+    if given.plot:
+        plot_host(document, given.plot)
+    print(table(rows, goals))
+    return 0
+
+
+def table(rows: dict[str, dict[str, float]], goals: dict[str, dict[str, float]]) -> str:
+    """Return the times as text, and numjit's better one as a ratio to each peer that there is a goal for."""
     providers = list(dict.fromkeys(provider for found in rows.values() for provider in found))
-    print("| case | " + " | ".join(f"{p}, us" for p in providers) + " | numjit / eager |")
-    print("| --- |" + " ---: |" * (len(providers) + 1))
+    lines = ["| case | " + " | ".join(f"{p}, us" for p in providers) + " | ratios (goal) |"]
+    lines.append("| --- |" + " ---: |" * len(providers) + " --- |")
     for name, found in rows.items():
         cells = [f"{found[p]:.2f}" if p in found else "-" for p in providers]
-        print(f"| {name} | {' | '.join(cells)} | {found['numjit'] / found['eager']:.2f} |")
-    return 0
+        ratios = [
+            f"{found['numjit'] / found[peer]:.2f} x {peer} ({goal:.2f})"
+            for peer, goal in goals.get(name, {}).items()
+            if peer in found
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} | {', '.join(ratios)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["losses", "median_rows", "plot", "plot_sizes", "table"]
+__all__ = ["losses", "median_rows", "plot", "plot_host", "plot_sizes", "table"]
 
 OURS = ("numjit", "numjit C++")
 COLOURS = {
     "numjit": "#1b7f3b", "numjit C++": "#7bc47f", "eager": "#ee6c4d", "jiterator": "#8d99ae",
-    "torch.compile": "#3d5a80", "CuPy": "#c9ada7", "numba": "#e0c068",
+    "torch.add": "#f2b5a0", "bare launch": "#222222", "torch.compile": "#3d5a80",
+    "CuPy": "#c9ada7", "numba": "#e0c068",
 }  # fmt: skip
 
 
@@ -123,5 +124,34 @@ def plot(document: dict[str, Any], path: pathlib.Path) -> None:
     machine = document["environment"]
     axes.set_title(f"{machine['device']}, torch {machine['torch']}, copy {document['roof'] / 1e9:.0f} GB/s")
     axes.legend(ncols=len(providers), loc="upper center", frameon=False, fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def plot_host(document: dict[str, Any], path: pathlib.Path) -> None:
+    """Draw host microseconds: bars by case, one colour a provider; those beyond the axis say how much."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    cases = document["microseconds"]
+    providers = list(dict.fromkeys(provider for found in cases.values() for provider in found))
+    top = 1.25 * max(found.get("eager", 0.0) for name, found in cases.items() if name != "sum of 8")
+    figure, axes = plt.subplots(figsize=(max(8.0, 1.1 * len(cases)), 5.0), layout="constrained")
+    width = 0.84 / len(providers)
+    for k, provider in enumerate(providers):
+        places = [i + (k - len(providers) / 2 + 0.5) * width for i in range(len(cases))]
+        heights = [found.get(provider, 0.0) for found in cases.values()]
+        axes.bar(places, heights, width, label=provider, color=COLOURS.get(provider))
+        for place, height in zip(places, heights, strict=True):
+            if height > top:
+                axes.text(place, top, f"{height:.0f} ", rotation=90, ha="center", va="top", fontsize=7)
+    axes.set_ylim(0, top)
+    axes.set_ylabel("host time of a call, microseconds")
+    axes.set_xticks(range(len(cases)), list(cases), rotation=30, ha="right")
+    machine = document["environment"]
+    axes.set_title(f"1024 elements, {machine['device']}, torch {machine['torch']}")
+    axes.legend(ncols=4, loc="upper right", frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
     plt.close(figure)

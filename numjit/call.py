@@ -22,7 +22,7 @@ from numjit.arrays.numbers import (
     slot_format,
 )
 from numjit.arrays.streams import launch_stream, producers
-from numjit.arrays.torch_arrays import is_wrapped_number
+from numjit.arrays.torch_arrays import count_write, is_wrapped_number
 from numjit.arrays.view import CPU, ArrayView, Device, contiguous_strides
 from numjit.errors import (
     ArgumentError,
@@ -273,10 +273,12 @@ class Call:
         out: Any,
         nullary: Nullary | None,
         warm_key: tuple[Any, ...] | None = None,
+        bound: Sequence[Any] | None = None,
     ) -> tuple[Any, ...]:
         """Compute; returns one array per output.
 
-        With `warm_key`, the next call of that key may take the warm path.
+        With `warm_key`, the next call of that key may take the warm path; with `bound`, what `arguments`
+        was read from, calls with the same `out` may go through the launcher.
         """
         outs = self._given_outputs(out)
         plan = self._plan(arguments, outs, nullary)
@@ -301,30 +303,43 @@ class Call:
             memory.append(seen)
         if not plan.empty:
             self._execute(plan, arguments, memory, outs, device, library)
-            if warm_key is not None:
-                self._remember(warm_key, plan, arguments, results, device)
+            for given in outs:
+                if given is not None and given.library == "torch":
+                    count_write(given.original)
+            entry = None
+            if warm_key is not None or (bound is not None and any(outs)):
+                entry = self._entry(plan, arguments, outs, device)
+            if entry is not None and warm_key is not None:
+                self.warm.remember(warm_key, entry)
+            if entry is not None and bound is not None and entry.runner is None and self.warm.fast:
+                entry.fast = self.warm.fast.offer(bound, out, entry)
         return tuple(results)
 
-    def _remember(
-        self,
-        key: tuple[Any, ...],
-        plan: _Plan,
-        arguments: Arguments,
-        results: Sequence[Any],
-        device: Device,
-    ) -> None:
-        """Let calls with this key take the warm path, where all that they need is in the plan."""
+    def prepare(self, arguments: Arguments, out: Any, bound: Sequence[Any]) -> None:
+        """Plan and compile a call, and hand it to the launcher, without computing or allocating anything."""
+        outs = self._given_outputs(out)
+        plan = self._plan(arguments, outs, None)
+        entry = None if plan.empty else self._entry(plan, arguments, outs, arguments.device)
+        if entry is not None and entry.launcher is not None and self.warm.fast is not None:
+            self.warm.fast.offer(bound, out, entry)
+
+    def _entry(
+        self, plan: _Plan, arguments: Arguments, outs: Sequence[ArrayView | None], device: Device
+    ) -> Entry | None:
+        """Return what calls like this one do, where all that they need is in the plan."""
         if plan.numbered or arguments.raws or (self._autotune and not plan.tuned):
-            return
+            return None
         if len(arguments.arrays) != len(plan.memory) or not arguments.arrays:
-            return  # 0-dim CPU tensors travel by value
-        if any(seen.library != "torch" or seen.copied for seen in arguments.arrays):
-            return
-        entry = Entry(
+            return None  # 0-dim CPU tensors travel by value
+        given = [seen for seen in outs if seen is not None]
+        if any(seen.library != "torch" or seen.copied for seen in (*arguments.arrays, *given)):
+            return None
+        torch = sys.modules["torch"]
+        return Entry(
             plan.shape,
             plan.strides,
-            tuple(result.dtype for result in results),
-            results[0].device,
+            tuple(getattr(torch, dtype.name) for dtype in plan.outputs),
+            arguments.arrays[0].original.device,
             plan.memory,
             plan.value_slots,
             plan.offsets if any(plan.offsets) else (),
@@ -334,7 +349,6 @@ class Call:
             device.index,
             plan.runner,
         )
-        self.warm.remember(key, entry)
 
     def _execute(
         self,

@@ -7,7 +7,7 @@ import pathlib
 import sys
 import tempfile
 
-__all__ = ["cache_dir", "cache_limit", "cxx", "home_cache", "num_threads"]
+__all__ = ["cache_dir", "cache_limit", "cxx", "home_cache", "launcher", "num_threads"]
 
 
 def cache_dir() -> pathlib.Path:
@@ -43,3 +43,8 @@ def num_threads() -> int | None:
     """Threads of the CPU path: ``NUMJIT_NUM_THREADS``; None means as many as torch uses."""
     text = os.environ.get("NUMJIT_NUM_THREADS")
     return max(1, int(text)) if text else None
+
+
+def launcher() -> bool:
+    """Whether warm calls may go through the compiled launcher: ``NUMJIT_LAUNCHER``, ``0`` to do without."""
+    return os.environ.get("NUMJIT_LAUNCHER", "1") != "0"

@@ -13,9 +13,12 @@ from numjit.call import Arguments, Call, Nullary, read_arguments
 from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
+from numjit.functor.signature import MISSING
+from numjit.launcher.attach import FastCallable, FastCalls, launchable
 
 if TYPE_CHECKING:
     from numjit.build import Functor
+    from numjit.prepared import Prepared
 
 __all__ = ["Elementwise", "elementwise"]
 
@@ -23,7 +26,7 @@ __all__ = ["Elementwise", "elementwise"]
 RESERVED = ("out", "shape", "like", "dtype", "device")
 
 
-class Elementwise:
+class Elementwise(FastCallable):
     """A function of one element, callable on whole arrays; made by `elementwise`.
 
     Instances are immutable: copies are the instance itself, and the hash is by identity.
@@ -49,6 +52,10 @@ class Elementwise:
         self._call = Call(functor, self._names, self._operands, autotune=options["autotune"])
         self._python = functor if isinstance(functor, PythonFunctor) else None
         self._captures = self._python.current_captures() if self._python else ()
+        defaults = [None if p.default is MISSING else p.default for p in functor.signature.parameters]
+        self._call.warm.fast = FastCalls(
+            self, self._names, self._operands, defaults, self._python.capture_places if self._python else None
+        )
         self.__name__ = functor.name
         self.__signature__ = _call_signature(functor)
         if self._python:
@@ -62,6 +69,7 @@ class Elementwise:
         """The functor, for other functors that call this one."""
         return self._functor
 
+    @launchable
     def __call__(
         self,
         *operands: Any,
@@ -131,8 +139,40 @@ class Elementwise:
 
             results = run_recorded(self._call, functor.name, arguments, out, nullary)
         else:
-            results = self._call.run(arguments, out, nullary, key)
+            results = self._call.run(arguments, out, nullary, key, None if isinstance(out, tuple) else bound)
         return results[0] if len(results) == 1 else results
+
+    def prepare(self, *operands: Any, out: Any = None, **scalars: Any) -> Prepared:
+        """Plan and compile calls on operands like these, computing nothing, and return them as an operation.
+
+        Parameters
+        ----------
+        *operands, **scalars
+            Examples: arguments of the dtypes, shapes, strides and devices that calls will have.
+        out
+            An example of the output, where calls will give one.
+
+        Returns
+        -------
+        Prepared
+            Called like this operation; other kinds of arguments are an ArgumentError, and scalars that a
+            call leaves out have the values given here. On a GPU it goes through the compiled launcher from
+            its first call on.
+
+        Raises
+        ------
+        NumjitError
+            As calls do.
+        """
+        from numjit.prepared import Prepared
+
+        if self._python is not None:
+            self._refresh(self._python)
+        if self._nullary_only:
+            raise ArgumentError(f"{self.__name__}.prepare() needs operands to broadcast; call it instead")
+        bound = self._binder.bind(operands, scalars)
+        arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
+        return Prepared(self, bound, arguments, out)
 
     def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:
         """Return the functor as a device function for ``numba.cuda`` kernels, which inline it.
@@ -181,6 +221,8 @@ class Elementwise:
         if len(current) != len(before) or not all(map(operator.is_, current, before)):
             self._call.fingerprint = functor.fingerprint()
             self._captures = current
+            if self._call.warm.fast:
+                self._call.warm.fast.forget()
 
     def _nullary(
         self, arguments: Arguments, shape: Any, like: Any, dtype: Any, device: Any, out: Any
@@ -287,7 +329,6 @@ def _needs_grad(arguments: Arguments) -> bool:
 
 def _call_signature(functor: Functor) -> inspect.Signature:
     signature = functor.signature
-    from numjit.functor.signature import MISSING
 
     def default(value: Any) -> Any:
         return inspect.Parameter.empty if value is MISSING else value

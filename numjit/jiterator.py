@@ -17,7 +17,8 @@ from numjit.call import Call, default_dtype, read_arguments
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
-from numjit.functor.signature import ArgumentType, Specialisation
+from numjit.functor.signature import MISSING, ArgumentType, Specialisation
+from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
@@ -41,7 +42,7 @@ class _JiteratorFunctor(CppFunctor):
         return Specialisation(made.arguments, made.inputs, (common,) * len(made.outputs), default_dtype)
 
 
-class _JittedFunction:
+class _JittedFunction(FastCallable):
     """What the two constructors return."""
 
     def __init__(self, code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> None:
@@ -56,7 +57,12 @@ class _JittedFunction:
         self._binder = Binder(functor.signature)
         self._names = [p.name for p in (*functor.signature.operands, *functor.signature.scalars)]
         self._call = Call(functor, self._names, len(functor.signature.operands))
+        defaults = [None if p.default is MISSING else p.default for p in functor.signature.parameters]
+        self._call.warm.fast = FastCalls(
+            self, self._names, len(functor.signature.operands), defaults, detached=True
+        )
 
+    @launchable
     def __call__(self, *tensors: Any, **kwargs: Any) -> Any:
         """Compute over all elements of the broadcast tensors; gradients are not recorded.
 
@@ -79,7 +85,7 @@ class _JittedFunction:
         arguments = read_arguments(name, self._names, operands, bound, self._functor.signature.raws)
         if self._check_scalars(arguments.types, arguments.values):
             key = None  # whether to warn depends on the value
-        results = self._call.run(arguments, None, None, key)
+        results = self._call.run(arguments, None, None, key, bound if key is not None else None)
         return results[0] if len(results) == 1 else results
 
     def _check_scalars(self, types: Sequence[ArgumentType], values: Sequence[Any]) -> bool:

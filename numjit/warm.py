@@ -11,9 +11,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numjit.arrays.numbers import chunk_slot, convert
+
+if TYPE_CHECKING:
+    from numjit.launcher.attach import FastCalls
 
 __all__ = ["Entry", "WarmPath"]
 
@@ -39,6 +42,8 @@ class Entry:
         The kernel and what follows pointers and values; None on the CPU.
     runner
         The CPU loop; None on a GPU.
+    fast
+        Whether the launcher answers such calls; None while that is not known.
     """
 
     shape: tuple[int, ...]
@@ -53,6 +58,7 @@ class Entry:
     extents: tuple[int, ...]
     device_index: int
     runner: Any
+    fast: bool | None = None
 
 
 class WarmPath:
@@ -64,6 +70,8 @@ class WarmPath:
     def __init__(self) -> None:
         self._entries: dict[Any, Entry] = {}
         self._torch: Any = None
+        #: Where calls on a GPU are handed over to the launcher.
+        self.fast: FastCalls | None = None
 
     def key(
         self, fingerprint: str, bound: Sequence[Any], *, detached: bool = False
@@ -130,4 +138,6 @@ class WarmPath:
                 numbers += convert(bound[k], dtype)
             stream = torch._C._cuda_getCurrentRawStream(entry.device_index)
             entry.launcher(stream, entry.grid, (*numbers, *entry.extents))
+            if entry.fast is None and self.fast is not None:
+                entry.fast = self.fast.offer(bound, None, entry)
         return results[0] if len(results) == 1 else tuple(results)

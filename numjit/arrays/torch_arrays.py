@@ -14,7 +14,7 @@ from numjit.arrays.view import CPU, META, ArrayView, Device, cuda
 from numjit.dtypes import DType, from_name
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 
-__all__ = ["is_transformed", "is_wrapped_number", "reader"]
+__all__ = ["count_write", "is_transformed", "is_wrapped_number", "reader"]
 
 # torch.dtype and torch.device of supported tensors, filled as they are met. A miss, like every RuntimeError
 # of the attributes, leads to `_read_unusual`, so that the common tensor pays for no check (1.3 us in all).
@@ -195,3 +195,9 @@ def is_wrapped_number(view: ArrayView) -> bool:
     if probe is None:
         probe = _probes[narrower] = torch.empty((), dtype=getattr(torch, narrower))
     return bool(torch.result_type(probe, view.original) == probe.dtype)
+
+
+def count_write(tensor: Any) -> None:
+    """Tell torch that a tensor's elements were written, so that a graph which saved them says so."""
+    if not tensor.is_inference():  # those are not counted
+        sys.modules["torch"].autograd.graph.increment_version(tensor)

@@ -233,6 +233,24 @@ class Captures:
             values.append(_resolve(names, cells, path))
         return tuple(values)
 
+    def places(self) -> list[tuple[str, Any, Any]]:
+        """Return where the values of `current` are kept: what decides each of them.
+
+        Entries are ``("name", dict, key)``, ``("cell", cell, None)`` and ``("function", function, None)``
+        (its code, defaults and keyword defaults).
+        """
+        found: list[tuple[str, Any, Any]] = [("name", names, name) for names, name in self._globals]
+        found += [("function", fn, None) for fn in self._functions]
+        found += [("cell", cell, None) for cell in self._cells]
+        for names, cells, path in self._attributes:
+            value = _resolve(names, cells, path[:1])
+            for depth, name in enumerate(path[1:], 2):
+                if not isinstance(value, types.ModuleType):
+                    break
+                found.append(("name", vars(value), name))
+                value = _resolve(names, cells, path[:depth])
+        return found
+
 
 #: Modules whose names nobody rebinds.
 _CONSTANT_MODULES = frozenset({"cmath", "math", "numjit", "numjit.math", "operator"})

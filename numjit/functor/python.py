@@ -396,6 +396,12 @@ class PythonFunctor:
             captures = self._captures = Captures(self.fn)
         return captures.current()
 
+    def capture_places(self) -> list[tuple[str, Any, Any]]:
+        """Return where `current_captures` finds what it answers; see `Captures.places`."""
+        self.current_captures()
+        assert self._captures is not None
+        return self._captures.places()
+
     def _forget_if_rebound(self) -> None:
         now = self.current_captures()
         before = self._captured

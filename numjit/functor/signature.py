@@ -68,6 +68,11 @@ class Signature:
     outputs: tuple[Output, ...]
 
     @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Operands, then scalars: the order of arguments everywhere."""
+        return (*self.operands, *self.scalars)
+
+    @property
     def raws(self) -> frozenset[int]:
         """Positions of the raw operands."""
         return frozenset(k for k, parameter in enumerate(self.operands) if parameter.raw)

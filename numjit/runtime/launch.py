@@ -240,6 +240,32 @@ class Launcher:
         self._function = kernel.function(device_index, shared_bytes)
         self._free: list[tuple[Any, int]] = []
 
+    @property
+    def context(self) -> int:
+        """The context that the kernel is launched in."""
+        return self._context
+
+    @property
+    def function(self) -> int:
+        """The ``CUfunction``."""
+        return int(self._function)
+
+    @property
+    def block(self) -> _Triple:
+        """Threads of a block."""
+        return self._block
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block, in bytes."""
+        return self._shared
+
+    @property
+    def slot_count(self) -> int:
+        """How many parameters there are; -1 where one fills more than one slot of 8 bytes."""
+        count = len(self._offsets) - 1
+        return count if self._offsets[-1] == 8 * count else -1
+
     def _scratch(self) -> tuple[Any, int]:
         *starts, size = self._offsets
         buffer = (ctypes.c_uint64 * (size // 8 + len(starts) + 1))()

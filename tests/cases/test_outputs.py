@@ -318,3 +318,19 @@ def test_results_that_overlap_nothing_are_new_memory(kind, device):
     assert result.data_ptr() != x.data_ptr()
     empty = ADD[kind](torch.ones(0, 3, device=device), 1, out=torch.ones(0, 3, device=device))
     assert empty.shape == (0, 3)
+
+
+def test_a_write_to_out_is_seen_by_graphs_that_saved_it(device):
+    """torch counts writes, so that a backward pass does not use what was overwritten since."""
+    add = numjit.elementwise(lambda x, y: x + y)
+    x = torch.ones(4, device=device, requires_grad=True)
+    out = torch.ones(4, device=device)
+    product = x * out  # saves out
+    for _ in range(2):
+        version = out._version
+        add(torch.ones(4, device=device), out, out=out)
+        assert out._version == version + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with torch.inference_mode():
+        add(torch.ones(4, device=device), torch.ones(4, device=device), out=torch.empty(4, device=device))

@@ -22,6 +22,7 @@ ALLOWED = {
     "runtime": set(),
     "arrays": set(),
     "cpu": {"functor", "codegen"},
+    "launcher": set(),
 }
 
 

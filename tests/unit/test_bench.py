@@ -84,9 +84,14 @@ def test_host_times_every_provider_on_the_cpu(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(host, "BATCH", 2)
     monkeypatch.setattr(host, "ROUNDS", 1)
-    one = {"add": host.host_cases("cpu")["add"]}
-    monkeypatch.setattr(host, "host_cases", lambda device: one)
-    assert host.main(["--device", "cpu", "--json", str(tmp_path / "host.json")]) == 0
+    one = {"add": host.host_cases("cpu", peers=False)["add"]}
+    monkeypatch.setattr(host, "host_cases", lambda device, peers: one)
+    assert (
+        host.main(
+            ["--device", "cpu", "--json", str(tmp_path / "host.json"), "--plot", str(tmp_path / "host.png")]
+        )
+        == 0
+    )
     found = json.loads((tmp_path / "host.json").read_text())["microseconds"]["add"]
     assert set(found) == {"numjit", "numjit C++", "eager"}
     assert all(value > 0 for value in found.values())

@@ -1,0 +1,138 @@
+"""What the launcher's machine code and Python share: tables of 8-byte words, by names of places.
+
+The machine code is the same for every functor, shape and process; all that differs lies in tables: one of
+the process (`Api`), one of each functor (`Record`) and one of each planned call (`Plan`). They are NumPy
+arrays of int64 whose addresses the code is given; Python writes them only while it holds the GIL.
+"""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["MAX_PARAMETERS", "MAX_SLOTS", "MAX_WORDS", "Api", "Guard", "Plan", "Record", "Span", "Value"]
+
+#: What fits the code's scratch on the stack; calls that need more go the general way.
+MAX_PARAMETERS = 64
+MAX_WORDS = 512
+MAX_SLOTS = 256
+
+
+class Api(enum.IntEnum):
+    """The process: addresses of functions and objects, and offsets in other people's structs."""
+
+    SLOT_CALL = 0  # what calling did before: Python's own slot, which runs __call__
+    READ_TENSOR = enum.auto()  # DLPack: int (PyObject *, DLTensor *)
+    CURRENT_STREAM = enum.auto()  # DLPack: int (int device type, int device, void **stream)
+    VECTORCALL = enum.auto()
+    GET_CONTEXT = enum.auto()  # cuCtxGetCurrent
+    LAUNCH = enum.auto()  # cuLaunchKernel
+    SAVE_THREAD = enum.auto()
+    RESTORE_THREAD = enum.auto()
+    CLEAR_ERROR = enum.auto()
+    DICT_NEXT = enum.auto()
+    DICT_GET = enum.auto()  # PyDict_GetItemWithError
+    LONG_VALUE = enum.auto()  # PyLong_AsLongLongAndOverflow
+    INCREF = enum.auto()
+    DECREF = enum.auto()
+    NEW_TUPLE = enum.auto()
+    GET_ATTRIBUTE = enum.auto()
+    TENSOR = enum.auto()  # classes, by identity
+    PARAMETER = enum.auto()
+    FLOAT = enum.auto()
+    INT = enum.auto()
+    BOOL = enum.auto()
+    COMPLEX = enum.auto()
+    TRUE = enum.auto()  # objects
+    ZERO = enum.auto()
+    NONE = enum.auto()
+    OUT_NAME = enum.auto()
+    GRAD_NAME = enum.auto()  # "requires_grad"
+    EMPTY = enum.auto()  # torch functions: empty_strided(size, stride, dtype)
+    DEFAULT_DTYPE = enum.auto()
+    MODES = enum.auto()  # how many dispatch modes are active
+    GRAD_MODE = enum.auto()
+    WRITTEN = enum.auto()  # counts a write of the tensors of a tuple
+    RECORD_OFFSET = enum.auto()  # in an operation: its record (an array)
+    IMPL_OFFSET = enum.auto()  # in a tensor object: its TensorImpl
+    KEYS_OFFSET = enum.auto()  # in a TensorImpl: its dispatch keys
+    META_OFFSET = enum.auto()  # in a TensorImpl: its autograd state, 0 where it never had any
+    STORAGE_OFFSET = enum.auto()  # in a TensorImpl: its storage
+    DATA_OFFSET = enum.auto()  # in a storage: its address
+
+
+class Record(enum.IntEnum):
+    """A functor: its parameters, what it captures, and its plans."""
+
+    PARAMETERS = 0
+    OPERANDS = enum.auto()
+    NAMES = enum.auto()  # one interned str a parameter
+    DEFAULTS = enum.auto()  # one object a parameter, 0 where there is none
+    GUARD_COUNT = enum.auto()
+    GUARDS = enum.auto()  # `Guard` entries of 4 words
+    TABLE = enum.auto()  # open addressing: (hash, plan) pairs, plan 0 where free
+    MASK = enum.auto()  # slots of the table, less one
+    DETACHED = enum.auto()  # 1: gradients are never recorded
+    HITS = enum.auto()  # calls answered
+
+
+class Guard(enum.IntEnum):
+    """A captured name: (kind, place, key, value that it must have)."""
+
+    WORD = 0  # the word at address `place`; a missing one counts as None where the value is None
+    NAME = 1  # the entry `key` of the dict `place`
+
+
+class Plan(enum.IntEnum):
+    """A call made before."""
+
+    OWNER = 0  # the array object itself, kept alive during a call
+    WORD_COUNT = enum.auto()
+    WORDS = enum.auto()  # what `describe` answered
+    CONTEXT = enum.auto()
+    DEVICE_TYPE = enum.auto()  # DLPack's
+    DEVICE = enum.auto()
+    OUTPUTS = enum.auto()
+    ALLOCATIONS = enum.auto()  # per output: size, stride, dtype objects
+    GIVEN = enum.auto()  # 1: out= is the only output
+    FUNCTION = enum.auto()
+    GRID = enum.auto()
+    BLOCK = enum.auto()
+    SHARED = enum.auto()
+    SLOTS = enum.auto()  # kernel parameters, 8 bytes each
+    TEMPLATE = enum.auto()  # their values, those that change as 0
+    OUTPUT_OFFSETS = enum.auto()  # bytes to add to each output's address
+    INPUTS = enum.auto()
+    INPUT_TABLE = enum.auto()  # `Span` entries: 6 words an input read from memory
+    VALUES = enum.auto()
+    VALUE_TABLE = enum.auto()  # (parameter, slot, `Value`) of each number
+    OUT_LOW = enum.auto()  # bytes that `out` covers, from its address
+    OUT_HIGH = enum.auto()
+
+
+class Span(enum.IntEnum):
+    """An input read from memory."""
+
+    PARAMETER = 0
+    SLOT = enum.auto()
+    OFFSET = enum.auto()  # bytes to add to its address
+    LOW = enum.auto()  # bytes that it covers, from its address
+    HIGH = enum.auto()
+    SAME = enum.auto()  # 1: laid out as `out` is, so that both may be one
+
+
+class Value(enum.IntEnum):
+    """How a Python number becomes a kernel parameter: the parameter's type, what is taken from which kind."""
+
+    FLOAT32_OF_FLOAT = 0
+    FLOAT64_OF_FLOAT = enum.auto()
+    FLOAT32_OF_INT = enum.auto()
+    FLOAT64_OF_INT = enum.auto()
+    FLOAT32_OF_BOOL = enum.auto()
+    FLOAT64_OF_BOOL = enum.auto()
+    INT_OF_INT = enum.auto()
+    INT_OF_BOOL = enum.auto()
+    BOOL_OF_INT = enum.auto()
+    FLOAT32_OF_REAL = enum.auto()
+    FLOAT64_OF_REAL = enum.auto()
+    FLOAT32_OF_IMAG = enum.auto()
+    FLOAT64_OF_IMAG = enum.auto()

@@ -1,0 +1,93 @@
+"""Turns the launcher's program into machine code: compiled once per machine, kept on disk."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+from numjit.cache import default_store, digest
+from numjit.cache.keys import sources_digest, version_of
+
+__all__ = ["Code", "load"]
+
+
+class Code:
+    """The launcher in this process's memory, for good.
+
+    Attributes
+    ----------
+    call, describe
+        Addresses of the two functions.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        from numjit.launcher.program import API_VARIABLE, CALL, DESCRIBE
+
+        self._engine = engine
+        self.call = int(engine.get_function_address(CALL))
+        self.describe = int(engine.get_function_address(DESCRIBE))
+        self._api = ctypes.c_int64.from_address(engine.get_global_value_address(API_VARIABLE))
+
+    def use(self, api: int) -> None:
+        """Let the code work with the process's table at an address."""
+        self._api.value = api
+
+
+@functools.cache
+def load() -> Code:
+    """Return the launcher's code, from disk or compiled (0.1 s, without Numba)."""
+    import llvmlite.binding as llvm
+
+    _initialise(llvm)
+    machine = _target_machine(llvm)
+    key = digest(
+        "launcher",
+        sources_digest(),
+        version_of("llvmlite"),
+        machine.triple,
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
+    image = default_store().get(key, ".o")
+    if image is None:
+        from numjit.launcher.program import launcher_module
+
+        module = llvm.parse_assembly(launcher_module())
+        module.verify()
+        _optimise(llvm, machine, module)
+        image = machine.emit_object(module)
+        default_store().put(key, ".o", image)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(image))
+    engine.finalize_object()
+    return Code(engine)
+
+
+def _initialise(llvm: Any) -> None:
+    import contextlib
+
+    with contextlib.suppress(RuntimeError):  # newer llvmlites do it by themselves and say so
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def _target_machine(llvm: Any) -> Any:
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _optimise(llvm: Any, machine: Any, module: Any) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)

@@ -1,0 +1,131 @@
+"""The process's table for the launcher: where Python's, torch's and the driver's functions are."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import numpy as np
+
+from numjit.launcher.interface import Api
+from numjit.launcher.offsets import Offsets, word
+
+__all__ = ["ProcessTable", "process_table"]
+
+_PYTHON = {
+    Api.VECTORCALL: "PyObject_Vectorcall",
+    Api.SAVE_THREAD: "PyEval_SaveThread",
+    Api.RESTORE_THREAD: "PyEval_RestoreThread",
+    Api.CLEAR_ERROR: "PyErr_Clear",
+    Api.DICT_NEXT: "PyDict_Next",
+    Api.DICT_GET: "PyDict_GetItemWithError",
+    Api.LONG_VALUE: "PyLong_AsLongLongAndOverflow",
+    Api.INCREF: "Py_IncRef",
+    Api.DECREF: "Py_DecRef",
+    Api.NEW_TUPLE: "PyTuple_New",
+    Api.GET_ATTRIBUTE: "PyObject_GetAttr",
+}
+#: Places of DLPack's exchange table (version 1.3), in words from its start.
+_EXCHANGE = {Api.READ_TENSOR: 5, Api.CURRENT_STREAM: 6}
+
+
+class ProcessTable:
+    """The table and what it refers to."""
+
+    def __init__(self, entries: dict[Api, int], objects: dict[Api, Any]) -> None:
+        self._objects = objects
+        self.slot_call = entries.get(Api.SLOT_CALL, 0)
+        self.words = np.zeros(len(Api), np.int64)
+        for place, value in {**entries, **{k: id(v) for k, v in objects.items()}}.items():
+            self.words[place] = value - (1 << 64) if value >> 63 else value
+
+    @property
+    def address(self) -> int:
+        """Where the table is."""
+        return int(self.words.ctypes.data)
+
+
+def process_table(torch: Any, offsets: Offsets, slot_call: int) -> ProcessTable | None:
+    """Return the table for a GPU, or None where torch lacks something or there is no driver.
+
+    Parameters
+    ----------
+    torch
+        The module.
+    offsets
+        What `find_offsets` found.
+    slot_call
+        Address of the function that Python puts into the slot for calls.
+    """
+    entries = {place: _address(ctypes.pythonapi, name) for place, name in _PYTHON.items()}
+    exchange = _exchange_table(torch)
+    objects = _torch_objects(torch)
+    library = _driver_library()
+    if exchange is None or objects is None or library is None:
+        return None
+    entries |= {place: word(exchange + 8 * k) for place, k in _EXCHANGE.items()}
+    entries |= {
+        Api.GET_CONTEXT: _address(library, "cuCtxGetCurrent"),
+        Api.LAUNCH: _address(library, "cuLaunchKernel"),
+        Api.SLOT_CALL: slot_call,
+        Api.RECORD_OFFSET: offsets.record,
+        Api.IMPL_OFFSET: offsets.impl,
+        Api.KEYS_OFFSET: offsets.keys,
+        Api.META_OFFSET: offsets.meta,
+        Api.STORAGE_OFFSET: offsets.storage,
+        Api.DATA_OFFSET: offsets.data,
+    }
+    return ProcessTable(entries, objects)
+
+
+def _address(library: Any, name: str) -> int:
+    return int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+
+
+def _exchange_table(torch: Any) -> int | None:
+    """Return the address of torch's DLPack exchange table (torch 2.11 and later)."""
+    capsule = torch.Tensor.__dict__.get("__dlpack_c_exchange_api__")
+    if capsule is None:
+        return None
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    address = get(capsule, b"dlpack_exchange_api")
+    major, minor = (ctypes.c_uint32 * 2).from_address(address)
+    filled = all(word(address + 8 * k) for k in _EXCHANGE.values())
+    return int(address) if major == 1 and minor >= 3 and filled else None
+
+
+def _torch_objects(torch: Any) -> dict[Api, Any] | None:
+    try:
+        return {
+            Api.TENSOR: torch.Tensor,
+            Api.PARAMETER: torch.nn.Parameter,
+            Api.FLOAT: float,
+            Api.INT: int,
+            Api.BOOL: bool,
+            Api.COMPLEX: complex,
+            Api.TRUE: True,
+            Api.ZERO: 0,
+            Api.NONE: None,
+            Api.OUT_NAME: sys.intern("out"),
+            Api.GRAD_NAME: sys.intern("requires_grad"),
+            Api.EMPTY: torch._C._dynamo.guards._empty_strided_cuda,
+            Api.DEFAULT_DTYPE: torch.get_default_dtype,
+            Api.MODES: torch._C._len_torch_dispatch_stack,
+            Api.GRAD_MODE: torch.is_grad_enabled,
+            Api.WRITTEN: torch._C._increment_version,
+        }
+    except AttributeError:
+        return None
+
+
+def _driver_library() -> Any:
+    """Return the driver's library, which whoever has a CUDA tensor has loaded already."""
+    for name in ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1",):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None

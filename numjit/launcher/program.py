@@ -1,0 +1,506 @@
+"""Emits the launcher: one function that answers an operation's call, one that describes its arguments.
+
+``numjit_call(self, args, kwargs)`` stands in the class's slot for calls. It matches the arguments against the
+plans of the operation's record and, where one fits, allocates, packs and launches; wherever anything
+is unusual it has changed nothing yet and goes the way it went before, through Python.
+``numjit_describe`` gives Python the words that calls are matched by, so that both can only agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from numjit.launcher.emitter import WORD, Emitter
+from numjit.launcher.interface import (
+    MAX_PARAMETERS,
+    MAX_SLOTS,
+    MAX_WORDS,
+    Api,
+    Guard,
+    Plan,
+    Record,
+    Span,
+    Value,
+)
+
+__all__ = ["API_VARIABLE", "CALL", "DESCRIBE", "TENSOR_WORDS", "launcher_module"]
+
+API_VARIABLE = "numjit_api"
+CALL = "numjit_call"
+DESCRIBE = "numjit_describe"
+#: Words of a DLTensor: data, device (type, number), rank and dtype, shape, strides, offset.
+TENSOR_WORDS = 6
+_DATA, _DEVICE, _RANK, _SHAPE, _STRIDES, _BYTE_OFFSET = (8 * k for k in range(TENSOR_WORDS))
+_MIXER = 0x9E3779B97F4A7C15 - (1 << 64)
+# CPython's structs, the same in every version that numjit supports (and checked when the launcher attaches).
+_TYPE, _TUPLE_SIZE, _TUPLE_ITEMS, _NUMBER = 8, 16, 24, 16
+_ARRAY_DATA = 16  # NumPy's PyArrayObject
+
+
+def launcher_module() -> str:
+    """Return the launcher as LLVM IR text."""
+    module = ir.Module(name="numjit_launcher")
+    api = ir.GlobalVariable(module, WORD, API_VARIABLE)
+    api.initializer = ir.Constant(WORD, 0)
+    describe = ir.Function(module, ir.FunctionType(WORD, [WORD] * 6), DESCRIBE)
+    _Describe(describe, api).emit()
+    call = ir.Function(module, ir.FunctionType(WORD, [WORD] * 3), CALL)
+    _Call(call, api, describe).emit()
+    return str(module)
+
+
+class _Program(Emitter):
+    """An emitter that knows the process's table."""
+
+    def __init__(self, function: Any, api: Any) -> None:
+        super().__init__(function)
+        self._api = self.builder.load(api)
+
+    def api(self, place: Api) -> Any:
+        """Return an entry of the process's table."""
+        return self.entry(self._api, place)
+
+    def ask(self, function: Api) -> Any:
+        """Call a torch function without arguments; returns a new reference, 0 after an error."""
+        return self.call(self.api(Api.VECTORCALL), [self.api(function), 0, 0, 0], "wwww")
+
+    def release(self, reference: Any) -> None:
+        """Give a reference back."""
+        self.call(self.api(Api.DECREF), [reference], "w", "v")
+
+    def clear_error(self) -> None:
+        """Forget a Python error."""
+        self.call(self.api(Api.CLEAR_ERROR), [], "", "v")
+
+
+class _Describe(_Program):
+    """``describe(record, values, out, words, tensors, hash)``: how many words, or -1 for the general way.
+
+    `values` holds one object a parameter, `out` one tensor or 0, `words` takes what plans are matched
+    by, `tensors` the DLTensor of each parameter and of `out` last, ``*hash`` a hash of the words.
+    """
+
+    def emit(self) -> None:
+        record, values, out, words, tensors, hashed = self.function.args
+        self._words, self._hash = words, self.variable(0)
+        self._count = self.variable(0)
+        self._grads = self.variable(0)
+        self._fail = self.block("general")
+        self._check_modes()
+        self._add_default_dtype()
+        parameters = self.entry(record, Record.PARAMETERS)
+        with self.repeat(parameters) as k:
+            value = self.item(values, k)
+            self.jump_if(self.is_zero(value), self._fail)
+            self._add_value(value, self.add(tensors, self.mul(k, 8 * TENSOR_WORDS)))
+        self._add(out, marker=True)
+        with self.when(self.compare("!=", out, 0)):
+            kind = self.load(out, _TYPE)
+            self.jump_if(self.compare("!=", kind, self.api(Api.TENSOR)), self._fail)
+            state = self.load(self._impl(out), self.api(Api.META_OFFSET))
+            with self.when(self.compare("!=", state, 0)):  # views have some as well
+                self._leave_if_grad(out)
+            self._add_tensor(out, self.add(tensors, self.mul(parameters, 8 * TENSOR_WORDS)))
+        self._check_gradients(record, values, parameters)
+        self.store(hashed, 0, self.get(self._hash))
+        self.give(self.get(self._count))
+        self.place(self._fail)
+        self.give(-1)
+
+    def _check_modes(self) -> None:
+        found = self.ask(Api.MODES)
+        with self.when(self.is_zero(found)):
+            self.clear_error()
+            self.give_up()
+        self.release(found)  # small ints are never freed
+        self.jump_if(self.compare("!=", found, self.api(Api.ZERO)), self._fail)
+
+    def give_up(self) -> None:
+        """Leave for the general way, from inside a conditional."""
+        self.jump(self._fail)
+        self.place(self.block("unreachable"))
+
+    def _add_default_dtype(self) -> None:
+        found = self.ask(Api.DEFAULT_DTYPE)
+        with self.when(self.is_zero(found)):
+            self.clear_error()
+            self.give_up()
+        self.release(found)  # torch keeps its dtypes for good
+        self._add(found)
+
+    def _add(self, word: Any, *, marker: bool = False) -> None:
+        if marker:  # whether there is one, not which
+            word = self.builder.zext(self.compare("!=", word, 0), WORD)
+        self.store(self.add(self._words, self.mul(self.get(self._count), 8)), 0, word)
+        self.bump(self._count)
+        mixed = self.mul(self.builder.xor(self.get(self._hash), self._word(word)), _MIXER)
+        self.set(self._hash, self.builder.xor(mixed, self.builder.lshr(mixed, self.const(29))))
+
+    def _impl(self, tensor: Any) -> Any:
+        return self.load(tensor, self.api(Api.IMPL_OFFSET))
+
+    def _add_value(self, value: Any, tensor: Any) -> None:
+        kind = self.load(value, _TYPE)
+        is_tensor = self.builder.or_(
+            self.compare("==", kind, self.api(Api.TENSOR)), self.compare("==", kind, self.api(Api.PARAMETER))
+        )
+        with self.builder.if_else(is_tensor) as (yes, no):
+            with yes:
+                state = self.load(self._impl(value), self.api(Api.META_OFFSET))
+                self.set(self._grads, self.builder.or_(self.get(self._grads), state))
+                self._add_tensor(value, tensor)
+            with no:
+                known = self.compare("==", kind, self.api(Api.FLOAT))
+                for other in (Api.INT, Api.BOOL, Api.COMPLEX):
+                    known = self.builder.or_(known, self.compare("==", kind, self.api(other)))
+                self.jump_if(self.builder.not_(known), self._fail)
+                self._add(kind)
+
+    def _add_tensor(self, value: Any, tensor: Any) -> None:
+        """Add dispatch keys (conj, neg, wrappers), device, rank and dtype, shape, strides, alignment."""
+        status = self.call(self.api(Api.READ_TENSOR), [value, tensor], "ww", "i")
+        with self.when(self.compare("!=", status, 0)):
+            self.clear_error()
+            self.give_up()
+        rank = self.load32(tensor, _RANK)
+        room = self.add(self.get(self._count), self.add(self.mul(rank, 2), 8))
+        self.jump_if(self.compare(">", room, MAX_WORDS), self._fail)
+        self._add(self.load(self._impl(value), self.api(Api.KEYS_OFFSET)))
+        self._add(self.load(tensor, _DEVICE))
+        self._add(self.load(tensor, _RANK))
+        shape, strides = self.load(tensor, _SHAPE), self.load(tensor, _STRIDES)
+        with self.repeat(rank) as d:
+            self._add(self.item(shape, d))
+            self._add(self.item(strides, d))
+        address = self.add(self.load(tensor, _DATA), self.load(tensor, _BYTE_OFFSET))
+        self._add(self.both(address, 15))
+
+    def _check_gradients(self, record: Any, values: Any, parameters: Any) -> None:
+        """Go the general way where a gradient would be recorded; most tensors have no autograd state."""
+        watched = self.builder.and_(
+            self.compare("!=", self.get(self._grads), 0), self.is_zero(self.entry(record, Record.DETACHED))
+        )
+        with self.when(watched):
+            mode = self.ask(Api.GRAD_MODE)
+            with self.when(self.is_zero(mode)):
+                self.clear_error()
+                self.give_up()
+            self.release(mode)
+            with self.when(self.compare("==", mode, self.api(Api.TRUE))), self.repeat(parameters) as k:
+                value = self.item(values, k)
+                kind = self.load(value, _TYPE)
+                is_number = self.builder.and_(
+                    self.compare("!=", kind, self.api(Api.TENSOR)),
+                    self.compare("!=", kind, self.api(Api.PARAMETER)),
+                )
+                with self.when(self.builder.not_(is_number)):
+                    self._leave_if_grad(value)
+
+    def _leave_if_grad(self, tensor: Any) -> None:
+        """Go the general way where a tensor requires grad."""
+        answer = self.call(self.api(Api.GET_ATTRIBUTE), [tensor, self.api(Api.GRAD_NAME)], "ww")
+        with self.when(self.is_zero(answer)):
+            self.clear_error()
+            self.give_up()
+        self.release(answer)
+        self.jump_if(self.compare("==", answer, self.api(Api.TRUE)), self._fail)
+
+
+class _Call(_Program):
+    """``call(self, args, kwargs)``: a new reference to the result, or what Python's own slot answers."""
+
+    def __init__(self, function: Any, api: Any, describe: Any) -> None:
+        super().__init__(function, api)
+        self._describe = describe
+
+    def emit(self) -> None:
+        operation, args, kwargs = self.function.args
+        self._general = self.block("general")
+        self._undo = self.block("undo")
+        array = self.load(operation, self.api(Api.RECORD_OFFSET))
+        self.jump_if(self.is_zero(array), self._general)
+        record = self.load(array, _ARRAY_DATA)
+        self._values = self.scratch(MAX_PARAMETERS)
+        self._tensors = self.scratch((MAX_PARAMETERS + 1) * TENSOR_WORDS)
+        self._words = self.scratch(MAX_WORDS)
+        self._results = self.scratch(MAX_PARAMETERS)
+        self._made = self.variable(0)
+        self._owner = self.variable(0)
+        self._out = self.variable(0)
+        self._bind(record, args, kwargs)
+        self._check_guards(record)
+        hashed = self.scratch(1)
+        count = self.builder.call(
+            self._describe,
+            [record, self._values, self.get(self._out), self._words, self._tensors, hashed],
+        )
+        self.jump_if(self.compare("<", count, 0), self._general)
+        plan = self._find(record, count, self.load(hashed))
+        context = self.scratch(1)
+        self.store(context, 0, 0)
+        status = self.call(self.api(Api.GET_CONTEXT), [context], "w", "i")
+        self.jump_if(self.compare("!=", status, 0), self._general)
+        wanted = self.entry(plan, Plan.CONTEXT)
+        self.jump_if(self.compare("!=", self.load(context), wanted), self._general)
+        self._check_overlap(record, plan)
+        owner = self.entry(plan, Plan.OWNER)
+        self.call(self.api(Api.INCREF), [owner], "w", "v")
+        self.set(self._owner, owner)
+        self._allocate(record, plan)
+        self._launch(plan)
+        self.release(owner)
+        hits = self.add(self.entry(record, Record.HITS), 1)
+        self.store(record, 8 * Record.HITS, hits)
+        self._answer(plan)
+        self.place(self._undo)
+        with self.repeat(self.get(self._made)) as k:
+            self.release(self.item(self._results, k))
+        with self.when(self.compare("!=", self.get(self._owner), 0)):
+            self.release(self.get(self._owner))
+        self.jump(self._general)
+        self.place(self._general)
+        self.give(self.call(self.api(Api.SLOT_CALL), [operation, args, kwargs], "www"))
+
+    # ----------------------------------------------------------------------------------- arguments
+
+    def _bind(self, record: Any, args: Any, kwargs: Any) -> None:
+        """Put one object a parameter into the values: defaults, then operands by position, then keywords."""
+        given = self.load(args, _TUPLE_SIZE)
+        too_many = self.compare(">", given, self.entry(record, Record.OPERANDS))
+        self.jump_if(too_many, self._general)
+        parameters, defaults = self.entry(record, Record.PARAMETERS), self.entry(record, Record.DEFAULTS)
+        with self.repeat(parameters) as k:
+            self.store(self.add(self._values, self.mul(k, 8)), 0, self.item(defaults, k))
+        with self.repeat(given) as k:
+            value = self.load(args, self.add(self.mul(k, 8), _TUPLE_ITEMS))
+            self.store(self.add(self._values, self.mul(k, 8)), 0, value)
+        with self.when(self.compare("!=", kwargs, 0)):
+            self._bind_keywords(record, kwargs, given, parameters)
+
+    def _bind_keywords(self, record: Any, kwargs: Any, given: Any, parameters: Any) -> None:
+        position, key, value = self.scratch(1), self.scratch(1), self.scratch(1)
+        self.store(position, 0, 0)
+        test, inside, after = self.block("next"), self.block("keyword"), self.block("bound")
+        self.jump(test)
+        self.place(test)
+        more = self.call(self.api(Api.DICT_NEXT), [kwargs, position, key, value], "wwww", "i")
+        self.builder.cbranch(self.compare("!=", more, 0), inside, after)
+        self.place(inside)
+        name, passed = self.load(key), self.load(value)
+        names = self.entry(record, Record.NAMES)
+        found = self.variable(0)
+        with self.when(self.compare("==", name, self.api(Api.OUT_NAME))):
+            self.set(found, 1)
+            with self.when(self.compare("!=", passed, self.api(Api.NONE))):
+                self.set(self._out, passed)
+        with self.repeat(parameters) as k, self.when(self.compare("==", self.item(names, k), name)):
+            self.jump_if(self.compare("<", k, given), self._general)
+            self.store(self.add(self._values, self.mul(k, 8)), 0, passed)
+            self.set(found, 1)
+        self.jump_if(self.is_zero(self.get(found)), self._general)
+        self.jump(test)
+        self.place(after)
+
+    def _check_guards(self, record: Any) -> None:
+        """Go the general way where a captured name means something else than when the plans were made."""
+        guards = self.entry(record, Record.GUARDS)
+        none = self.api(Api.NONE)
+        with self.repeat(self.entry(record, Record.GUARD_COUNT)) as k:
+            guard = self.add(guards, self.mul(k, 32))
+            found = self.variable(0)
+            by_name = self.compare("==", self.load(guard), int(Guard.NAME))
+            with self.builder.if_else(by_name) as (yes, no):
+                with yes:
+                    arguments = [self.load(guard, 8), self.load(guard, 16)]
+                    self.set(found, self.call(self.api(Api.DICT_GET), arguments, "ww"))
+                with no:
+                    self.set(found, self.load(self.load(guard, 8)))
+            with self.when(self.is_zero(self.get(found))):
+                self.set(found, none)
+            changed = self.compare("!=", self.get(found), self.load(guard, 24))
+            self.jump_if(changed, self._general)
+
+    # ---------------------------------------------------------------------------------------- plan
+
+    def _find(self, record: Any, count: Any, hashed: Any) -> Any:
+        """Return the plan with these words; without one, the call goes the general way."""
+        table, mask = self.entry(record, Record.TABLE), self.entry(record, Record.MASK)
+        slot = self.variable(self.both(hashed, mask))
+        probe, compare, other, found = (self.block(n) for n in ("probe", "compare", "other", "found"))
+        self.jump(probe)
+        self.place(probe)
+        place = self.add(table, self.mul(self.get(slot), 16))
+        plan = self.load(place, 8)
+        self.jump_if(self.is_zero(plan), self._general)
+        self.builder.cbranch(self.compare("==", self.load(place), hashed), compare, other)
+        self.place(compare)
+        self.jump_if(self.compare("!=", self.entry(plan, Plan.WORD_COUNT), count), other)
+        words = self.entry(plan, Plan.WORDS)
+        with self.repeat(count) as k:
+            self.jump_if(self.compare("!=", self.item(words, k), self.item(self._words, k)), other)
+        self.jump(found)
+        self.place(other)
+        self.set(slot, self.both(self.add(self.get(slot), 1), mask))
+        self.jump(probe)
+        self.place(found)
+        return plan
+
+    def _tensor(self, parameter: Any) -> Any:
+        return self.add(self._tensors, self.mul(parameter, 8 * TENSOR_WORDS))
+
+    def _address(self, tensor: Any) -> Any:
+        return self.add(self.load(tensor, _DATA), self.load(tensor, _BYTE_OFFSET))
+
+    def _span(self, plan: Any, k: Any) -> Any:
+        return self.add(self.entry(plan, Plan.INPUT_TABLE), self.mul(k, 8 * len(Span)))
+
+    def _check_overlap(self, record: Any, plan: Any) -> None:
+        """Go the general way, which explains it, where `out` shares some of an input's memory, not all."""
+        with self.when(self.compare("!=", self.entry(plan, Plan.GIVEN), 0)):
+            out = self._address(self._tensor(self.entry(record, Record.PARAMETERS)))
+            low = self.add(out, self.entry(plan, Plan.OUT_LOW))
+            high = self.add(out, self.entry(plan, Plan.OUT_HIGH))
+            with self.repeat(self.entry(plan, Plan.INPUTS)) as k:
+                span = self._span(plan, k)
+                address = self._address(self._tensor(self.entry(span, Span.PARAMETER)))
+                below = self.compare("<=", self.add(address, self.entry(span, Span.HIGH)), low)
+                above = self.compare(">=", self.add(address, self.entry(span, Span.LOW)), high)
+                equal = self.builder.and_(
+                    self.compare("==", address, out), self.compare("!=", self.entry(span, Span.SAME), 0)
+                )
+                fine = self.builder.or_(self.builder.or_(below, above), equal)
+                self.jump_if(self.builder.not_(fine), self._general)
+
+    # --------------------------------------------------------------------------------------- launch
+
+    def _allocate(self, record: Any, plan: Any) -> None:
+        """Make new outputs and read where they are; a given one was read already."""
+        self._pointers = self.scratch(MAX_PARAMETERS)
+        given, new, ready = self.block("given"), self.block("new"), self.block("ready")
+        self.builder.cbranch(self.compare("!=", self.entry(plan, Plan.GIVEN), 0), given, new)
+        self.place(given)
+        out = self.get(self._out)
+        self.call(self.api(Api.INCREF), [out], "w", "v")
+        self.store(self._results, 0, out)
+        self.set(self._made, 1)
+        written = self.call(self.api(Api.NEW_TUPLE), [1], "w")
+        self.jump_if(self.is_zero(written), self._failed())
+        self.call(self.api(Api.INCREF), [out], "w", "v")
+        self.store(written, _TUPLE_ITEMS, out)
+        argument = self.scratch(1)
+        self.store(argument, 0, written)
+        counted = self.call(self.api(Api.VECTORCALL), [self.api(Api.WRITTEN), argument, 1, 0], "wwww")
+        self.release(written)
+        self.jump_if(self.is_zero(counted), self._failed())
+        self.release(counted)
+        address = self._address(self._tensor(self.entry(record, Record.PARAMETERS)))
+        self.store(self._pointers, 0, self.add(address, self.load(self.entry(plan, Plan.OUTPUT_OFFSETS))))
+        self.jump(ready)
+        self.place(new)
+        allocations = self.entry(plan, Plan.ALLOCATIONS)
+        with self.repeat(self.entry(plan, Plan.OUTPUTS)) as k:
+            arguments = self.add(allocations, self.mul(k, 24))
+            made = self.call(self.api(Api.VECTORCALL), [self.api(Api.EMPTY), arguments, 3, 0], "wwww")
+            self.jump_if(self.is_zero(made), self._failed())
+            self.store(self.add(self._results, self.mul(k, 8)), 0, made)
+            self.bump(self._made)
+            impl = self.load(made, self.api(Api.IMPL_OFFSET))
+            storage = self.load(impl, self.api(Api.STORAGE_OFFSET))
+            offset = self.item(self.entry(plan, Plan.OUTPUT_OFFSETS), k)
+            address = self.add(self.load(storage, self.api(Api.DATA_OFFSET)), offset)
+            self.store(self.add(self._pointers, self.mul(k, 8)), 0, address)
+        self.jump(ready)
+        self.place(ready)
+
+    def _failed(self) -> Any:
+        """Return a block that forgets the error and goes the general way, which raises it anew."""
+        here = self.builder.block
+        block = self.block("failed")
+        self.place(block)
+        self.clear_error()
+        self.jump(self._undo)
+        self.place(here)
+        return block
+
+    def _launch(self, plan: Any) -> None:
+        slots, table = self.scratch(MAX_SLOTS), self.scratch(MAX_SLOTS)
+        template = self.entry(plan, Plan.TEMPLATE)
+        with self.repeat(self.entry(plan, Plan.SLOTS)) as k:
+            place = self.add(slots, self.mul(k, 8))
+            self.store(place, 0, self.item(template, k))
+            self.store(self.add(table, self.mul(k, 8)), 0, place)
+        with self.repeat(self.entry(plan, Plan.OUTPUTS)) as k:
+            self.store(self.add(slots, self.mul(k, 8)), 0, self.item(self._pointers, k))
+        with self.repeat(self.entry(plan, Plan.INPUTS)) as k:
+            span = self._span(plan, k)
+            address = self._address(self._tensor(self.entry(span, Span.PARAMETER)))
+            place = self.add(slots, self.mul(self.entry(span, Span.SLOT), 8))
+            self.store(place, 0, self.add(address, self.entry(span, Span.OFFSET)))
+        with self.repeat(self.entry(plan, Plan.VALUES)) as k:
+            value = self.add(self.entry(plan, Plan.VALUE_TABLE), self.mul(k, 24))
+            place = self.add(slots, self.mul(self.load(value, 8), 8))
+            self._pack(self.item(self._values, self.load(value)), place, self.load(value, 16))
+        stream = self.scratch(1)
+        arguments = [self.entry(plan, Plan.DEVICE_TYPE), self.entry(plan, Plan.DEVICE), stream]
+        status = self.call(self.api(Api.CURRENT_STREAM), arguments, "iiw", "i")
+        self.jump_if(self.compare("!=", status, 0), self._failed())
+        # A full queue makes the driver wait, and what it waits for may need Python.
+        state = self.call(self.api(Api.SAVE_THREAD), [], "")
+        code = self.call(
+            self.api(Api.LAUNCH),
+            [
+                self.entry(plan, Plan.FUNCTION), self.entry(plan, Plan.GRID), 1, 1,
+                self.entry(plan, Plan.BLOCK), 1, 1, self.entry(plan, Plan.SHARED), self.load(stream), table,
+                0,
+            ],
+            "wiiiiiiiwww",
+            "i",
+        )  # fmt: skip
+        self.call(self.api(Api.RESTORE_THREAD), [state], "w", "v")
+        self.jump_if(self.compare("!=", code, 0), self._undo)
+
+    def _pack(self, value: Any, place: Any, code: Any) -> None:
+        """Write a Python number as the kernel takes it; an int beyond 64 bits goes the general way."""
+        builder = self.builder
+        done = self.block("packed")
+        blocks = {kind: self.block(kind.name.lower()) for kind in Value}
+        switch = builder.switch(code, self._undo)
+        for kind, block in blocks.items():
+            switch.add_case(self.const(int(kind)), block)
+        single = ir.FloatType()
+        for kind, block in blocks.items():
+            self.place(block)
+            target, _, source = kind.name.partition("_OF_")
+            if source in {"FLOAT", "REAL", "IMAG"}:
+                number = self.load_double(value, _NUMBER + (8 if source == "IMAG" else 0))
+                if target == "FLOAT32":
+                    number = builder.fptrunc(number, single)
+            else:
+                if source == "BOOL":
+                    whole = builder.zext(self.compare("==", value, self.api(Api.TRUE)), WORD)
+                else:
+                    overflow = self.scratch(1)
+                    self.store(overflow, 0, 0)
+                    whole = self.call(self.api(Api.LONG_VALUE), [value, overflow], "ww")
+                    self.jump_if(self.compare("!=", self.load32(overflow), 0), self._undo)
+                if target == "BOOL":
+                    whole = builder.zext(self.compare("!=", whole, 0), WORD)
+                kinds = {"FLOAT32": single, "FLOAT64": ir.DoubleType()}
+                number = builder.sitofp(whole, kinds[target]) if target in kinds else whole
+            self.store(place, 0, number)
+            self.jump(done)
+        self.place(done)
+
+    def _answer(self, plan: Any) -> None:
+        """Return the only output, or a tuple of several."""
+        count = self.entry(plan, Plan.OUTPUTS)
+        with self.when(self.compare("==", count, 1)):
+            self.give(self.load(self._results))
+            self.place(self.block("unreachable"))
+        several = self.call(self.api(Api.NEW_TUPLE), [count], "w")
+        with self.when(self.compare("!=", several, 0)), self.repeat(count) as k:
+            place = self.add(several, self.add(self.mul(k, 8), _TUPLE_ITEMS))
+            self.store(place, 0, self.item(self._results, k))
+        self.give(several)  # without memory for a tuple: 0, and the error is Python's

@@ -1,0 +1,301 @@
+"""A functor's side of the launcher: its record, the plans in its table, and what its function captures."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numjit.launcher.interface import (
+    MAX_PARAMETERS,
+    MAX_SLOTS,
+    MAX_WORDS,
+    Guard,
+    Plan,
+    Record,
+    Value,
+)
+from numjit.launcher.program import TENSOR_WORDS
+
+if TYPE_CHECKING:
+    from numjit.dtypes import DType
+    from numjit.warm import Entry
+
+__all__ = ["FunctorRecord", "value_codes"]
+
+_CUDA = 2  # DLPack's kDLCUDA
+_Describe = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+
+
+class _PlanMemory:
+    """A plan's words and the objects that they refer to; the launcher holds one while it uses it."""
+
+    __slots__ = ("objects", "words")
+
+    def __init__(self, words: Any, objects: list[Any]) -> None:
+        self.words = words
+        self.objects = objects
+
+
+class _RecordWords(np.ndarray[Any, Any]):
+    """A record's words, which keep alive all that they refer to."""
+
+    owner: FunctorRecord
+
+
+class FunctorRecord:
+    """The record of one operation.
+
+    Parameters
+    ----------
+    describe
+        Address of the launcher's function that describes calls.
+    names
+        The parameters' names, operands first.
+    operands
+        How many of the parameters may be given by position.
+    defaults
+        One value a parameter, None where there is none.
+    detached
+        Whether calls never record gradients.
+    """
+
+    #: Plans kept; a loop over ever new shapes must not grow without bound.
+    LIMIT = 1024
+
+    def __init__(
+        self, describe: int, names: Sequence[str], operands: int, defaults: Sequence[Any], *, detached: bool
+    ) -> None:
+        import sys
+
+        self._describe = _Describe(describe)
+        self._interned = [sys.intern(name) for name in names]
+        self._defaults = list(defaults)
+        self._parameters = len(names)
+        self._name_table = np.array([id(name) for name in self._interned], np.int64)
+        self._default_table = np.array([0 if d is None else id(d) for d in defaults], np.int64)
+        self._guards: tuple[Any, list[Any]] = (np.zeros(0, np.int64), [])
+        self._plans: dict[tuple[int, ...], _PlanMemory] = {}
+        self.array = np.zeros(len(Record), np.int64).view(_RecordWords)
+        self.array.owner = self
+        self.array[Record.PARAMETERS] = len(names)
+        self.array[Record.OPERANDS] = operands
+        self.array[Record.NAMES] = self._name_table.ctypes.data
+        self.array[Record.DEFAULTS] = self._default_table.ctypes.data
+        self.array[Record.DETACHED] = detached
+        self._renew_table()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    @property
+    def hits(self) -> int:
+        """How many calls the launcher answered."""
+        return int(self.array[Record.HITS])
+
+    def describe(self, bound: Sequence[Any], out: Any = None) -> tuple[int, tuple[int, ...]] | None:
+        """Return the hash and the words by which a call is matched; None where it goes the general way.
+
+        Parameters
+        ----------
+        bound
+            One value a parameter.
+        out
+            The output that was given, if any.
+        """
+        if self._parameters > MAX_PARAMETERS:
+            return None
+        values = np.array([id(value) for value in bound], np.int64)
+        words = np.zeros(MAX_WORDS, np.int64)
+        tensors = np.zeros((MAX_PARAMETERS + 1) * TENSOR_WORDS, np.int64)
+        hashed = np.zeros(1, np.int64)
+        count = self._describe(
+            self.array.ctypes.data, values.ctypes.data, 0 if out is None else id(out), words.ctypes.data,
+            tensors.ctypes.data, hashed.ctypes.data,
+        )  # fmt: skip
+        return None if count < 0 else (int(hashed[0]), tuple(map(int, words[:count])))
+
+    # ---------------------------------------------------------------------------------------- guards
+
+    def watch(self, places: Sequence[tuple[Guard, int, Any]], keep: Sequence[Any]) -> None:
+        """Let plans hold only while captured names mean what they mean now; forgets every plan.
+
+        Parameters
+        ----------
+        places
+            (kind, place, key) of each: the address of a word and None, or a dict's address and a str.
+        keep
+            Objects that the places lie in.
+        """
+        self.forget()
+        rows, held = [], list(keep)
+        for kind, place, key in places:
+            if kind is Guard.WORD:
+                found = ctypes.c_int64.from_address(place).value or id(None)
+                rows.append((int(kind), place, 0, found))
+            else:
+                names = ctypes.cast(place, ctypes.py_object).value
+                value = names.get(key)
+                held += [names, key, value]
+                rows.append((int(kind), place, id(key), id(value)))
+        table = np.array(rows, np.int64).reshape(-1)
+        self.array[Record.GUARD_COUNT] = 0
+        self.array[Record.GUARDS] = table.ctypes.data
+        self.array[Record.GUARD_COUNT] = len(rows)
+        self._guards = table, held
+
+    # ----------------------------------------------------------------------------------------- plans
+
+    def forget(self) -> None:
+        """Forget every plan."""
+        self._plans = {}
+        self._renew_table()
+
+    def _renew_table(self) -> None:
+        """Make a table with room for twice the plans; the old one is not looked at any more."""
+        size = 1 << max(3, (4 * len(self._plans) + 3).bit_length())
+        table = np.zeros(2 * size, np.int64)
+        for memory in self._plans.values():
+            self._insert(table, memory)
+        self.array[Record.TABLE] = table.ctypes.data
+        self.array[Record.MASK] = size - 1
+        self._table = table
+
+    @staticmethod
+    def _insert(table: Any, memory: _PlanMemory) -> None:
+        hashed, address = int(memory.objects[0]), memory.words.ctypes.data
+        mask = len(table) // 2 - 1
+        slot = hashed & mask
+        while table[2 * slot + 1]:
+            slot = slot + 1 & mask
+        table[2 * slot] = hashed
+        table[2 * slot + 1] = address  # last: an entry without an address is free
+
+    def add(self, bound: Sequence[Any], out: Any, entry: Entry) -> bool:
+        """Keep what a call does; answers whether such calls go through the launcher from now on.
+
+        Parameters
+        ----------
+        bound, out
+            The call's arguments.
+        entry
+            What it did.
+        """
+        described = self.describe(bound, out)
+        if described is None:
+            return False
+        hashed, words = described
+        if words in self._plans:
+            return True
+        memory = _plan_memory(hashed, words, bound, out, entry)
+        if memory is None:
+            return False
+        if len(self._plans) >= self.LIMIT:
+            self.forget()
+        self._plans[words] = memory
+        if 4 * len(self._plans) > len(self._table):
+            self._renew_table()
+        else:
+            self._insert(self._table, memory)
+        return True
+
+
+def value_codes(value: Any, dtype: DType) -> list[Value] | None:
+    """Return how a number is packed: one code a kernel parameter (an imaginary part that is 0 needs none).
+
+    Parameters
+    ----------
+    value
+        A bool, int, float or complex.
+    dtype
+        The parameter's.
+
+    Returns
+    -------
+    list or None
+        None for conversions that are left to Python (floats to integers).
+    """
+    source = {bool: "BOOL", int: "INT", float: "FLOAT", complex: "REAL"}.get(type(value))
+    if source is None:
+        return None
+    if dtype.kind in "fc":
+        target = "FLOAT32" if dtype.compute.real.name == "float32" else "FLOAT64"
+        codes = [Value[f"{target}_OF_{source}"]]
+        if dtype.is_complex and source == "REAL":
+            codes.append(Value[f"{target}_OF_IMAG"])
+        return codes
+    if source not in {"BOOL", "INT"}:
+        return None
+    return [Value[f"{'BOOL' if dtype.kind == 'b' and source == 'INT' else 'INT'}_OF_{source}"]]
+
+
+def _plan_memory(
+    hashed: int, words: tuple[int, ...], bound: Sequence[Any], out: Any, entry: Entry
+) -> _PlanMemory | None:
+    """Lay a plan out in memory; None where the launcher cannot run it."""
+    outputs = len(entry.outputs)
+    slots = outputs + len(entry.memory)
+    values: list[tuple[int, int, Value]] = []
+    for k, dtype in entry.values:
+        codes = value_codes(bound[k], dtype)
+        if codes is None:
+            return None
+        values += [(k, slots + j, code) for j, code in enumerate(codes)]
+        slots += 2 if dtype.is_complex else 1
+    template = [0] * slots + list(entry.extents)
+    if len(template) > MAX_SLOTS or entry.launcher.slot_count != len(template):
+        return None
+    offsets = list(entry.offsets) or [0] * (outputs + len(entry.memory))
+    spans = []
+    for j, k in enumerate(entry.memory):
+        low, high = _span(bound[k])
+        same = out is not None and _layout(bound[k]) == _layout(out)
+        spans.append((k, outputs + j, offsets[outputs + j], low, high, int(same)))
+    size, stride = tuple(entry.shape), tuple(entry.strides)
+    objects: list[Any] = [hashed, size, stride, *entry.outputs, entry.launcher]
+    allocations = [part for dtype in entry.outputs for part in (id(size), id(stride), id(dtype))]
+    out_low, out_high = (0, 0) if out is None else _span(out)
+    tables = {
+        Plan.WORDS: words,
+        Plan.ALLOCATIONS: allocations,
+        Plan.TEMPLATE: template,
+        Plan.OUTPUT_OFFSETS: offsets[:outputs],
+        Plan.INPUT_TABLE: [number for span in spans for number in span],
+        Plan.VALUE_TABLE: [int(number) for value in values for number in value],
+    }
+    memory = np.zeros(len(Plan) + sum(map(len, tables.values())), np.int64)
+    owner = _PlanMemory(memory, objects)
+    numbers = {
+        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: entry.launcher.context,
+        Plan.DEVICE_TYPE: _CUDA, Plan.DEVICE: entry.device_index, Plan.OUTPUTS: outputs,
+        Plan.GIVEN: int(out is not None), Plan.FUNCTION: entry.launcher.function, Plan.GRID: entry.grid[0],
+        Plan.BLOCK: entry.launcher.block[0], Plan.SHARED: entry.launcher.shared_bytes,
+        Plan.SLOTS: len(template), Plan.INPUTS: len(spans), Plan.VALUES: len(values),
+        Plan.OUT_LOW: out_low, Plan.OUT_HIGH: out_high,
+    }  # fmt: skip
+    for place, number in numbers.items():
+        memory[place] = number
+    start = len(Plan)
+    for place, table in tables.items():
+        memory[place] = memory.ctypes.data + 8 * start
+        memory[start : start + len(table)] = table
+        start += len(table)
+    return owner
+
+
+def _span(tensor: Any) -> tuple[int, int]:
+    """Return the bytes that a tensor covers, from its address: first, and one past the last."""
+    itemsize = tensor.element_size()
+    if math.prod(tensor.shape) == 0:
+        return 0, 0
+    steps = [(n - 1) * s * itemsize for n, s in zip(tensor.shape, tensor.stride(), strict=True)]
+    return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps) + itemsize
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    """Return what must agree for two tensors at one address to have the same elements in the same places."""
+    sizes = tuple(zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.element_size(), tuple(tensor.shape), tuple(s for n, s in sizes if n > 1)

@@ -1,0 +1,97 @@
+"""Calls prepared ahead: planned and compiled for operands like given ones, for loops over the same shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from numjit.arrays.adapters import view
+from numjit.arrays.numbers import number_type
+from numjit.binding import Binder
+from numjit.call import Arguments, Call
+from numjit.errors import ArgumentError
+from numjit.functor.python import PythonFunctor
+from numjit.launcher import attach
+
+if TYPE_CHECKING:
+    from numjit.elementwise import Elementwise
+
+__all__ = ["Prepared"]
+
+
+class Prepared(attach.FastCallable):
+    """An operation bound to one kind of call; made by `Elementwise.prepare`.
+
+    Attributes
+    ----------
+    operation
+        What it calls.
+    """
+
+    def __init__(self, operation: Elementwise, bound: Sequence[Any], arguments: Arguments, out: Any) -> None:
+        functor = operation.functor
+        signature, count = functor.signature, len(functor.signature.operands)
+        scalars = tuple(
+            dataclasses.replace(parameter, default=value)
+            for parameter, value in zip(signature.scalars, bound[count:], strict=True)
+        )
+        self.operation = operation
+        self.__name__ = operation.__name__
+        self._binder = Binder(dataclasses.replace(signature, scalars=scalars))
+        self._names = [parameter.name for parameter in signature.parameters]
+        self._count = count
+        self._expected = [_describe(value) for value in bound]
+        self._out = None if out is None else _describe(out)
+        self._call = Call(functor, self._names, count, autotune=operation.options["autotune"])
+        captures = functor.capture_places if isinstance(functor, PythonFunctor) else None
+        defaults = [*[None] * count, *bound[count:]]
+        self._call.warm.fast = attach.FastCalls(self, self._names, count, defaults, captures)
+        if arguments.device.kind == "cuda":
+            attach.wait()
+        self._call.prepare(arguments, out, bound)
+
+    @attach.launchable
+    def __call__(self, *operands: Any, out: Any = None, **scalars: Any) -> Any:
+        """Call the operation on operands of the prepared dtypes, shapes, strides and devices.
+
+        Scalars may have any value of the prepared kind; those left out have the prepared value.
+
+        Raises
+        ------
+        ArgumentError
+            An argument of another kind than was prepared.
+        """
+        bound = self._binder.bind(operands, scalars)
+        for name, value, expected in zip(self._names, bound, self._expected, strict=True):
+            self._check(name, value, expected)
+        if out is not None and self._out is not None:
+            self._check("out", out, self._out)
+        named = dict(zip(self._names[self._count :], bound[self._count :], strict=True))
+        return self.operation(*bound[: self._count], out=out, **named)
+
+    def _check(self, name: str, value: Any, expected: str) -> None:
+        found = _describe(value)
+        if found != expected:
+            raise ArgumentError(
+                f"{self.__name__}() was prepared with {name!r} as {expected} but got {found}; prepare it for "
+                "that as well, or call the operation itself"
+            )
+
+    def __repr__(self) -> str:
+        return f"<numjit prepared {self.__name__}({', '.join(self._expected)})>"
+
+
+def _describe(value: Any) -> str:
+    """Return what of an argument a prepared call is made for, as text."""
+    number = number_type(value)
+    if number is not None:
+        return f"{type(value).__name__} number"
+    seen = view(value)
+    if seen is None:
+        return f"a {type(value).__name__}"
+    bits = "".join(f" {bit}" for bit, on in (("conj", seen.conj), ("neg", seen.neg)) if on)
+    return (
+        f"{seen.library} {seen.dtype}{bits} of shape {tuple(seen.shape)}, strides {tuple(seen.strides)} on "
+        f"{seen.device}"
+    )
