@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit import build, dtypes
+from numjit import build, dtypes, warm_arrays
 from numjit.arrays.adapters import view, writable_view
 from numjit.arrays.allocate import empty, output_library
 from numjit.arrays.numbers import (
@@ -311,7 +311,7 @@ class Call:
                 entry = self._entry(plan, arguments, outs, device)
             if entry is not None and warm_key is not None:
                 self.warm.remember(warm_key, entry)
-            if entry is not None and bound is not None and entry.runner is None and self.warm.fast:
+            if entry is not None and bound is not None and entry.launcher and self.warm.fast:
                 entry.fast = self.warm.fast.offer(bound, out, entry)
         return tuple(results)
 
@@ -331,15 +331,20 @@ class Call:
             return None
         if len(arguments.arrays) != len(plan.memory) or not arguments.arrays:
             return None  # 0-dim CPU tensors travel by value
-        given = [seen for seen in outs if seen is not None]
-        if any(seen.library != "torch" or seen.copied for seen in (*arguments.arrays, *given)):
+        seen_arrays = [*arguments.arrays, *(seen for seen in outs if seen is not None)]
+        libraries = {seen.library for seen in seen_arrays}
+        if len(libraries) > 1 or any(seen.copied for seen in seen_arrays):
             return None
-        torch = sys.modules["torch"]
+        library = libraries.pop()
+        if library != "torch" and library not in warm_arrays.LIBRARIES:
+            return None
+        torch = sys.modules.get("torch")
+        is_torch = library == "torch"
         return Entry(
             plan.shape,
             plan.strides,
-            tuple(getattr(torch, dtype.name) for dtype in plan.outputs),
-            arguments.arrays[0].original.device,
+            tuple(getattr(torch, dtype.name) for dtype in plan.outputs) if is_torch else plan.outputs,
+            arguments.arrays[0].original.device if is_torch else device,
             plan.memory,
             plan.value_slots,
             plan.offsets if any(plan.offsets) else (),
@@ -348,6 +353,7 @@ class Call:
             plan.extents,
             device.index,
             plan.runner,
+            library,
         )
 
     def _execute(

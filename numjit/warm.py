@@ -1,9 +1,10 @@
-"""The warm path: calls on plain torch tensors that were made before, without looking at them in full.
+"""The warm path: calls that were made before, without looking at their operands in full.
 
 A call that went the general way leaves an entry under a key that is finer than the plan's: the
-functor's identity, the default dtype, and of each argument its type and, for tensors, everything
-that a plan depends on. Whatever is unusual (other libraries, gradients to record, ``out=``, 0-dim CPU
-tensors, transforms, errors) answers None here and goes the general way, which explains it.
+functor's identity, the default dtype, and of each argument its type and, for arrays, everything
+that a plan depends on (NumPy and CuPy arrays: `warm_arrays`). Whatever is unusual (other libraries,
+gradients to record, ``out=``, 0-dim CPU tensors, transforms, errors) answers None here and goes the
+general way, which explains it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from numjit import warm_arrays
 from numjit.arrays.numbers import chunk_slot, convert
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Entry:
         The kernel and what follows pointers and values; None on the CPU.
     runner
         The CPU loop; None on a GPU.
+    library
+        Whose arrays the operands and results are.
     fast
         Whether the launcher answers such calls; None while that is not known.
     """
@@ -58,6 +62,7 @@ class Entry:
     extents: tuple[int, ...]
     device_index: int
     runner: Any
+    library: str = "torch"
     fast: bool | None = None
 
 
@@ -83,7 +88,9 @@ class WarmPath:
         torch = self._torch
         if torch is None:
             torch = sys.modules.get("torch")
-            if torch is None or not hasattr(torch, "get_default_dtype"):
+            if torch is None:
+                return warm_arrays.key(fingerprint, None, bound)
+            if not hasattr(torch, "get_default_dtype"):  # it is being imported
                 return None
             self._torch = torch
         if torch._C._len_torch_dispatch_stack():  # fake tensors, tracing, ...
@@ -105,7 +112,7 @@ class WarmPath:
                 elif kind in _NUMBERS or (kind is int and -_INT64 <= obj < _INT64):
                     key.append(kind)
                 else:
-                    return None
+                    return warm_arrays.key(fingerprint, torch.get_default_dtype(), bound)
         except RuntimeError:  # no strides or memory: sparse, a torch.func transform, ...
             return None
         return tuple(key)
@@ -121,6 +128,8 @@ class WarmPath:
         entry = self._entries.get(key)
         if entry is None:
             return None
+        if entry.library != "torch":
+            return warm_arrays.run(entry, bound)
         torch = self._torch
         results = [
             torch.empty_strided(entry.shape, entry.strides, dtype=dtype, device=entry.device)

@@ -200,6 +200,8 @@ class FastCalls:
         entry
             What it did, on a GPU.
         """
+        if entry.library != "torch":
+            return False
         launcher = request()
         if launcher is None:
             return None

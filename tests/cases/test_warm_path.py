@@ -3,6 +3,7 @@
 import math
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -177,3 +178,82 @@ def test_numbers_that_the_dispatcher_wrapped_and_0_dim_tensors_never_take_it(ope
     warm = operation._call.warm
     assert warm.key("f", [x, 2.5]) is not None
     assert warm.key("f", [x, torch.tensor(2.5)]) is None
+
+
+def array_calls():
+    """Calls on NumPy arrays that differ in one thing that a plan depends on."""
+    x = np.arange(1.0, 65.0, dtype=np.float32).reshape(8, 8)
+    y = np.full((8, 8), 3.0, np.float32)
+    flat = np.arange(80.0, dtype=np.float32)
+    return {
+        "plain": ((x, y), {}),
+        "int scalar": ((x, y), {"alpha": 2}),
+        "float scalar": ((x, y), {"alpha": 2.5}),
+        "transposed": ((x.T, y), {}),
+        "both transposed": ((x.T, y.T), {}),
+        "row": ((x, y[0]), {}),
+        "reversed": ((x[::-1], y), {}),
+        "misaligned": ((flat[1:65].reshape(8, 8), y), {}),
+        "float64": ((x.astype(np.float64), y), {}),
+        "int32": ((x.astype(np.int32), y.astype(np.int32)), {}),
+        "complex": ((x * np.complex64(1j), y), {}),
+        "number": ((x, 2.5), {}),
+        "0-dim": ((x, np.array(2.5)), {}),
+        "NumPy scalar": ((x, np.float64(2.5)), {}),
+        "read-only": ((np.broadcast_to(x[0], (8, 8)), y), {}),
+        "empty": ((x[:0], y[:0]), {}),
+    }
+
+
+def test_numpy_calls_in_any_order_answer_as_a_fresh_functor(operation):
+    expected = {name: fresh()(*operands, **scalars) for name, (operands, scalars) in array_calls().items()}
+    for _ in range(3):
+        for name, (operands, scalars) in array_calls().items():
+            got, want = operation(*operands, **scalars), expected[name]
+            assert (type(got), got.dtype, got.shape, got.strides) == (
+                type(want), want.dtype, want.shape, want.strides,
+            )  # fmt: skip
+            np.testing.assert_array_equal(got, want)
+
+
+def test_the_warm_path_is_taken_by_numpy_arrays(operation, monkeypatch):
+    x = np.ones(16, np.float32)
+    operation(x, x)
+    module = sys.modules["numjit.elementwise"]
+    monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
+    np.testing.assert_array_equal(operation(x * 3, x, alpha=5), x * 16)
+
+
+def test_numpy_arrays_and_tensors_do_not_meet_on_the_warm_path(operation):
+    x = np.ones(16, np.float32)
+    assert isinstance(operation(x, x), np.ndarray)
+    assert isinstance(operation(torch.ones(16), x), torch.Tensor)
+    assert isinstance(operation(x, torch.ones(16)), np.ndarray)
+    assert isinstance(operation(x, x), np.ndarray)
+
+
+@pytest.mark.gpu
+def test_cupy_calls_are_warm_and_on_cupy_s_stream(operation, monkeypatch):
+    cupy = pytest.importorskip("cupy")
+    x = cupy.arange(1, 65, dtype=cupy.float32).reshape(8, 8)
+    for _ in range(3):
+        for a, b in (
+            (x, x),
+            (x.T, x),
+            (x[:, 1:], x[:, :-1]),
+            (x, x[0]),
+            (x, 2.0),
+            (x.astype(cupy.float64), x),
+        ):
+            got = operation(a, b, alpha=2)
+            assert isinstance(got, cupy.ndarray)
+            cupy.testing.assert_array_equal(got, 2 * a + b)
+            assert got.dtype == (2 * a + b).dtype
+    module = sys.modules["numjit.elementwise"]
+    monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        y = cupy.full((8, 8), 5, cupy.float32)
+        got = operation(y, y, alpha=2)
+    stream.synchronize()
+    cupy.testing.assert_array_equal(got, cupy.full((8, 8), 15, cupy.float32))
