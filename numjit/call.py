@@ -665,7 +665,7 @@ class Call:
         if plan.empty:
             build.check_functor(self._functor, plan.specialisation, device.index)
             return
-        from numjit.runtime.devices import max_parameter_bytes
+        from numjit.runtime.devices import limiting_shared_bytes, max_parameter_bytes
         from numjit.runtime.launch import Launcher
 
         rows, itemsizes = self._operand_strides(plan, arguments, outs)
@@ -700,7 +700,9 @@ class Call:
         extents = chosen.extents
         pointers = len(outs) + len(plan.memory) + plan.numbered
         parameters = ["Q"] * pointers + formats + ["q"] * len(extents)
-        plan.launcher = Launcher(kernel, device.index, parameters, (chosen.variant.block, 1, 1))
+        block = chosen.variant.block
+        shared = limiting_shared_bytes(device.index, block, chosen.occupancy)
+        plan.launcher = Launcher(kernel, device.index, parameters, (block, 1, 1), shared)
         plan.grid = (chosen.grid, 1, 1)
         plan.extents = extents
         plan.offsets = layout.offsets

@@ -82,11 +82,15 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """One layout's kernel variant, grid size and the integers that follow pointers and values."""
+    """One layout's kernel variant, grid size and the integers that follow pointers and values.
+
+    `occupancy` is the part of a multiprocessor's threads that should be resident at most.
+    """
 
     variant: Variant
     grid: int
     extents: tuple[int, ...]
+    occupancy: float = 1.0
 
 
 def magic_divisor(divisor: int, bits: int = 32) -> tuple[int, int]:

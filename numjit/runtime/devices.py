@@ -19,6 +19,7 @@ __all__ = [
     "device_count",
     "device_name",
     "driver_version",
+    "limiting_shared_bytes",
     "max_parameter_bytes",
     "pointer_device",
     "properties",
@@ -43,6 +44,8 @@ class DeviceProperties(NamedTuple):
         Number of SMs.
     threads_per_multiprocessor
         Resident threads that one SM holds at most.
+    shared_bytes_per_multiprocessor, reserved_shared_bytes
+        Shared memory of one SM, and how much of it the driver takes for each block, in bytes.
     l2_bytes, memory_bytes
         Size of the L2 cache and of the device memory, in bytes.
     memory_bandwidth
@@ -53,6 +56,8 @@ class DeviceProperties(NamedTuple):
     compute_capability: tuple[int, int]
     multiprocessors: int
     threads_per_multiprocessor: int
+    shared_bytes_per_multiprocessor: int
+    reserved_shared_bytes: int
     l2_bytes: int
     memory_bytes: int
     memory_bandwidth: float | None
@@ -128,10 +133,33 @@ def properties(device_index: int) -> DeviceProperties:
         (ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
         ask("MULTIPROCESSOR_COUNT"),
         ask("MAX_THREADS_PER_MULTIPROCESSOR"),
+        ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        ask("RESERVED_SHARED_MEMORY_PER_BLOCK"),
         ask("L2_CACHE_SIZE"),
         int(check(cu.cuDeviceTotalMem(device), f"ask cuda:{device_index} for its memory")),
         bandwidth or None,
     )
+
+
+def limiting_shared_bytes(device_index: int, block: int, occupancy: float) -> int:
+    """Return the dynamic shared memory by which an SM holds only a part of the blocks that it could.
+
+    Parameters
+    ----------
+    device_index
+        Which device.
+    block
+        Threads of a block.
+    occupancy
+        Which part of the SM's threads may be resident; 1 for no limit.
+    """
+    if occupancy >= 1:
+        return 0
+    known = properties(device_index)
+    blocks = max(1, int(known.threads_per_multiprocessor * occupancy) // block)
+    share = known.shared_bytes_per_multiprocessor // blocks - known.reserved_shared_bytes
+    # Without more than 48 KiB a kernel needs no permission; what fits twice as often would be no limit.
+    return max(0, min(share, 48 << 10)) & ~127
 
 
 def current_device() -> int:

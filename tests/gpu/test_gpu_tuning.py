@@ -59,3 +59,24 @@ def test_every_alternative_is_right_on_every_kind_of_shell(knobs, monkeypatch):
         x, y = (torch.randint(0, 99, (200, 210), device="cuda").to(dtype) for _ in range(2))
         for a, b in ((x, y), (x, y[:, :1]), (x[:, 1:], y[:, :-1]), (x.t(), x.t().contiguous())):
             assert torch.equal(tuned(a, b), a + b)
+
+
+def test_streaming_kernels_are_resident_as_planned():
+    from numjit.plan.choose import STREAM_BLOCK, STREAM_OCCUPANCY
+    from numjit.runtime import devices
+    from numjit.runtime.driver import check, driver
+
+    add = numjit.elementwise(lambda x, y: x + y)
+    x = torch.randn(1 << 16, device="cuda")
+    assert torch.equal(add(x, x), x + x)
+    (plan,) = add._call._plans.values()
+    launcher, cu = plan.launcher, driver()
+    assert launcher.block == (STREAM_BLOCK, 1, 1)
+    resident = check(
+        cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            launcher._function, STREAM_BLOCK, launcher.shared_bytes
+        ),
+        "ask for the occupancy",
+    )
+    threads = devices.properties(0).threads_per_multiprocessor
+    assert resident == int(threads * STREAM_OCCUPANCY) // STREAM_BLOCK

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from numjit.errors import ArgumentError
-from numjit.plan.choose import ALTERNATIVES, choose
+from numjit.plan.choose import ALTERNATIVES, DEFAULT, STREAM_BLOCK, Knobs, choose
 from numjit.plan.coalesce import coalesce
 
 
@@ -103,3 +103,42 @@ def test_every_alternative_covers_the_same_elements(knobs):
             covered = launch.grid * variant.block * variant.vector * variant.unroll
         assert covered >= math.prod(shape)
         assert variant.block == knobs.block
+
+
+STREAMS = {
+    "contiguous": ((1 << 20,), [(4,), (4,)], [4, 4], True),
+    "eight bytes": ((1 << 20,), [(8,), (8,)], [8, 8], True),
+    "inner slice": ((512, 1000), [(4000, 4), (4032, 4)], [4, 4], True),
+    "two bytes": ((1 << 20,), [(2,), (2,)], [2, 2], False),
+    "mixed with two bytes": ((1 << 20,), [(4,), (2,)], [4, 2], False),
+    "row": ((512, 1024), [(4096, 4), (0, 4)], [4, 4], False),
+    "column": ((512, 1024), [(4096, 4), (4, 0)], [4, 4], False),
+    "every second": ((1 << 20,), [(4,), (8,)], [4, 4], False),
+    "transposed": ((512, 512), [(2048, 4), (4, 2048)], [4, 4], False),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_only_kernels_that_stream_leave_a_part_of_the_card_empty(name):
+    shape, rows, itemsizes, streams = STREAMS[name]
+    layout = coalesce(shape, rows)
+    launch = choose(layout, itemsizes, [0] * len(rows), 1)
+    assert (launch.occupancy < 1) is streams
+    assert launch.variant.block == (STREAM_BLOCK if streams else DEFAULT.block)
+    full = choose(layout, itemsizes, [0] * len(rows), 1, knobs=Knobs(streams=False))
+    assert full.occupancy == 1
+    assert full.variant.accesses == launch.variant.accesses
+
+
+@pytest.mark.parametrize(
+    ("threads", "shared", "blocks"), [(2048, 233472, 12), (1536, 102400, 9), (2048, 167936, 12)]
+)
+def test_shared_memory_limits_the_blocks_of_a_multiprocessor(threads, shared, blocks, monkeypatch):
+    from numjit.runtime import devices
+
+    known = devices.DeviceProperties("card", (9, 0), 1, threads, shared, 1024, 0, 0, None)
+    monkeypatch.setattr(devices, "properties", lambda index: known)
+    bytes_each = devices.limiting_shared_bytes(0, 128, 0.75)
+    assert shared // (bytes_each + 1024) == blocks
+    assert bytes_each % 128 == 0
+    assert devices.limiting_shared_bytes(0, 512, 1.0) == 0
