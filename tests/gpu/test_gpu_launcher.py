@@ -1,8 +1,11 @@
 """The compiled launcher on a GPU: it answers, it answers right, and it knows when not to."""
 
 import gc
+import itertools
+import os
 import sys
 import threading
+import time
 
 import pytest
 
@@ -189,15 +192,18 @@ def test_gradients_and_modes(axpy):
 
 
 def test_threads_of_one_operation(axpy):
-    """Eight threads, each with shapes of its own; a minute of it runs in bench.stress."""
+    """Eight threads, each with shapes and a stream of its own; NUMJIT_STRESS_SECONDS=60 for a minute of it."""
     failures = []
+    end = time.monotonic() + float(os.environ.get("NUMJIT_STRESS_SECONDS", "2"))
 
     def work(seed):
         try:
             with torch.cuda.stream(torch.cuda.Stream()):
-                for k in range(400):
-                    x = torch.full((seed * 37 + k % 5 + 1,), float(k), device="cuda")
-                    if not bool((axpy(x, x, alpha=float(seed)) == seed * k + k).all()):
+                for k in itertools.count():
+                    if time.monotonic() > end:
+                        return
+                    x = torch.full((seed * 37 + k % 5 + 1,), float(k % 1000), device="cuda")
+                    if not bool((axpy(x, x, alpha=float(seed)) == (seed + 1) * (k % 1000)).all()):
                         failures.append((seed, k))
         except Exception as error:  # noqa: BLE001
             failures.append(error)
