@@ -192,7 +192,7 @@ def test_gradients_and_modes(axpy):
 
 
 def test_threads_of_one_operation(axpy):
-    """Eight threads, each with shapes and a stream of its own; NUMJIT_STRESS_SECONDS=60 for a minute of it."""
+    """Eight threads, each with its shapes and stream; NUMJIT_STRESS_SECONDS=60 makes it a minute."""
     failures = []
     end = time.monotonic() + float(os.environ.get("NUMJIT_STRESS_SECONDS", "2"))
 
