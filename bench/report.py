@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["losses", "median_rows", "plot", "plot_host", "plot_sizes", "table"]
+__all__ = ["losses", "median_rows", "plot", "plot_first_calls", "plot_host", "plot_sizes", "table"]
 
 OURS = ("numjit", "numjit C++")
 COLOURS = {
@@ -97,6 +97,38 @@ def plot_sizes(document: dict[str, Any], path: pathlib.Path) -> None:
     machine = document["environment"]
     axes.set_title(f"{machine['device']}, torch {machine['torch']}")
     axes.legend(frameon=False)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def plot_first_calls(document: dict[str, Any], path: pathlib.Path) -> None:
+    """Draw the times of first calls: a bar for each case and provider, goals as black marks."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = document["rows"]
+    states = list(dict.fromkeys(row["state"] for row in rows))
+    cases = _by_case(sorted(rows, key=lambda row: states.index(row["state"])))
+    providers = list(dict.fromkeys(row["provider"] for row in rows))
+    height = 0.84 / len(providers)
+    figure, axes = plt.subplots(figsize=(8.5, max(4.0, 0.45 * len(cases))), layout="constrained")
+    for k, provider in enumerate(providers):
+        bars = [(i, found[provider]) for i, found in enumerate(cases.values()) if provider in found]
+        places = [i + (k - len(providers) / 2 + 0.5) * height for i, _ in bars]
+        seconds = [row["seconds"] for _, row in bars]
+        axes.barh(places, seconds, height, label=provider, color=COLOURS.get(provider))
+        goals = [(row["goal"], place) for place, (_, row) in zip(places, bars, strict=True) if row["goal"]]
+        if goals:
+            axes.plot(*zip(*goals, strict=True), linestyle="", marker="|", color="black", markersize=9)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds to the first result")
+    axes.set_yticks(range(len(cases)), list(cases), fontsize=8)
+    axes.invert_yaxis()
+    machine = document["environment"]
+    axes.set_title(f"{machine['device']}, torch {machine['torch']}")
+    axes.legend(fontsize=8, frameon=False)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

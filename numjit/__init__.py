@@ -16,6 +16,7 @@ from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
 from numjit.functor.markers import index
 from numjit.torch_override import override
+from numjit.warmup import Operand, Warmed, warmup
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
     bfloat16: Any
@@ -63,6 +64,8 @@ __all__ = [
     "Differentiable",
     "Elementwise",
     "NumjitError",
+    "Operand",
+    "Warmed",
     "bfloat16",
     "bool_",
     "complex64",
@@ -86,4 +89,5 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "warmup",
 ]

@@ -38,6 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from numjit import tune
 
         return tune.run(options.functor, options.shape, options.dtype)
+    if options.command == "warmup":
+        from numjit.ahead import command
+
+        return command.run(
+            options.functor,
+            targets=[*options.cc, *(["cpu"] if options.cpu else [])],
+            dtypes=options.dtypes,
+            layouts=options.layouts,
+            inputs=options.inputs,
+            jobs=options.jobs,
+        )
     parser.print_help(sys.stderr)
     return 2
 
@@ -48,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         description="numjit turns a function of one element into an operation over whole tensors.",
     )
     parser.add_argument("--version", action=_Version, help="print numjit's version and leave")
-    commands = parser.add_subparsers(dest="command", title="commands", metavar="{demo,info,tune}")
+    commands = parser.add_subparsers(dest="command", title="commands", metavar="{demo,info,tune,warmup}")
 
     demo = commands.add_parser(
         "demo",
@@ -90,7 +101,47 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument(
         "--dtype", nargs="+", default=["float32"], help="dtypes of the operands (default: %(default)s)"
     )
+    _add_warmup(commands)
     return parser
+
+
+def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    warmup = commands.add_parser(
+        "warmup",
+        help="compile into the cache ahead of the first call, for GPUs that need not be here",
+        description="Compile into the cache what later calls will need: the kernels of named functors, or "
+        "else the shells that all functors share. The exit status is 1 if something did not compile, and 2 "
+        "if the command line names what does not exist.",
+    )
+    warmup.add_argument(
+        "functor", nargs="*", metavar="MODULE:NAME", help="operations made by numjit.elementwise"
+    )
+    warmup.add_argument(
+        "--cc",
+        nargs="+",
+        default=[],
+        metavar="CC",
+        help="compute capabilities such as 9.0; no GPU is needed (default: those of this machine's GPUs)",
+    )
+    warmup.add_argument("--cpu", action="store_true", help="build the CPU loops of the functors (as well)")
+    warmup.add_argument(
+        "--dtypes",
+        nargs="+",
+        default=[],
+        metavar="DTYPE",
+        help="dtypes of the operands (default: float32 float16 bfloat16)",
+    )
+    warmup.add_argument(
+        "--layouts",
+        nargs="+",
+        metavar="LAYOUT",
+        help="contiguous, row, column, transposed, sliced, strided, unaligned: what the last operand is "
+        "(default: contiguous for functors, all for shells)",
+    )
+    warmup.add_argument(
+        "--inputs", nargs="+", type=int, metavar="N", help="for shells: numbers of operands (default: 1 2 3)"
+    )
+    warmup.add_argument("--jobs", type=int, metavar="N", help="processes (default: one for each usable core)")
 
 
 class _Version(argparse.Action):

@@ -14,6 +14,8 @@ from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.kernels.spec import FUNCTOR_SYMBOL, ShellSpec
+from numjit.toolchain.beside import beside
+from numjit.toolchain.collector import collection_paused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,9 +28,14 @@ __all__ = [
     "Functor",
     "build_kernel",
     "check_functor",
+    "compile_target",
     "device_code",
     "device_function",
+    "has_host_chunk",
+    "has_kernel",
+    "has_shell",
     "host_chunk",
+    "kernel_image",
     "link_kernel",
     "shell_code",
     "specialise",
@@ -83,7 +90,8 @@ def specialise(
             found = json.loads(raw)
             inputs, outputs = (tuple(map(dtypes.from_name, found[part])) for part in ("inputs", "outputs"))
             return Specialisation(arguments, inputs, outputs, default_dtype)
-        made: Specialisation = functor.specialise(arguments, default_dtype, target=target)
+        with collection_paused():
+            made: Specialisation = functor.specialise(arguments, default_dtype, target=target)
         record = {"inputs": list(map(str, made.inputs)), "outputs": list(map(str, made.outputs))}
         default_store().put(disk_key, ".json", json.dumps(record).encode())
         return made
@@ -139,7 +147,8 @@ def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int,
     else:
         from numjit.functor.device import compile_device
 
-        made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
+        with collection_paused():
+            made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
     default_store().put(key, ".ltoir", made)
     return made
 
@@ -167,7 +176,8 @@ def device_function(
         else:
             from numjit.functor.device import compile_device
 
-            code = compile_device(functor, specialisation, symbol, cc, for_kernels=True)
+            with collection_paused():
+                code = compile_device(functor, specialisation, symbol, cc, for_kernels=True)
         default_store().put(key, ".ltoir", code)
     return declare(functor, specialisation, code, symbol)
 
@@ -179,12 +189,12 @@ def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
     if found is not None:
         entry, _, stored = found.partition(b"\0")
         return stored, entry.decode()
-    from numjit.codegen.machine import ptx
     from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
 
-    with numba_cuda_ready():
+    with collection_paused(), numba_cuda_ready():
         from numba.core import types
 
+        from numjit.codegen.machine import ptx
         from numjit.kernels.shells import make_shell
 
         shell = make_shell(spec, ptx(cc))
@@ -193,6 +203,27 @@ def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
         )
     default_store().put(key, ".shell", name.encode() + b"\0" + code)
     return code, name
+
+
+def has_shell(spec: ShellSpec, cc: tuple[int, int]) -> bool:
+    """Return whether a shell is on disk."""
+    return default_store().has(_shell_key(spec, cc), ".shell")
+
+
+def has_kernel(
+    functor: Functor, specialisation: Specialisation, spec: ShellSpec, cc: tuple[int, int]
+) -> bool:
+    """Return whether what a device of compute capability `cc` loads is on disk."""
+    target, as_ptx = compile_target(cc)
+    return default_store().has(
+        _linked_key(functor, specialisation, spec, target), ".ptx" if as_ptx else ".cubin"
+    )
+
+
+def _linked_key(
+    functor: Functor, specialisation: Specialisation, spec: ShellSpec, cc: tuple[int, int]
+) -> str:
+    return digest("linked", _functor_key(functor, specialisation, cc), _shell_key(spec, cc))
 
 
 def link_kernel(
@@ -204,18 +235,43 @@ def link_kernel(
     ptx: bool = False,
 ) -> bytes:
     """Return the cubin (or PTX) of functor and shell, linked if it is not cached."""
-    key = digest("linked", _functor_key(functor, specialisation, cc), _shell_key(spec, cc))
+    key = _linked_key(functor, specialisation, spec, cc)
     suffix = ".ptx" if ptx else ".cubin"
     found = default_store().get(key, suffix)
     if found is not None:
         return found
-    from numjit.toolchain.nvjitlink import link
+    from numjit.toolchain import nvjitlink
 
-    functor_code = device_code(functor, specialisation, cc)
-    code, _ = shell_code(spec, cc)
-    made = link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
+    if isinstance(functor, CppFunctor):
+        # NVRTC works beside Numba, or beside the 7 ms that loading the linker takes.
+        with beside(lambda: device_code(functor, specialisation, cc)) as result:
+            code, _ = shell_code(spec, cc)
+            nvjitlink.version()
+            functor_code = result()
+    else:
+        functor_code = device_code(functor, specialisation, cc)
+        code, _ = shell_code(spec, cc)
+    made = nvjitlink.link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
     default_store().put(key, suffix, made)
     return made
+
+
+def kernel_image(
+    functor: Functor, specialisation: Specialisation, spec: ShellSpec, cc: tuple[int, int]
+) -> tuple[bytes, bool]:
+    """Return what a device of compute capability `cc` loads, and whether that is PTX and no cubin.
+
+    Where it is on disk, no compiler is loaded.
+
+    Raises
+    ------
+    DeviceError
+        numjit does not run on such devices.
+    """
+    if default_store().has(_linked_key(functor, specialisation, spec, cc), ".cubin"):
+        return link_kernel(functor, specialisation, spec, cc), False
+    target, as_ptx = compile_target(cc)
+    return link_kernel(functor, specialisation, spec, target, ptx=as_ptx), as_ptx
 
 
 def build_kernel(
@@ -229,25 +285,38 @@ def build_kernel(
     key = (functor.fingerprint(), specialisation, spec, cc)
 
     def build() -> Kernel:
-        target, as_ptx = _target(cc, device_index)
-        code = link_kernel(functor, specialisation, spec, target, ptx=as_ptx)
-        return load(code + b"\0" if as_ptx else code)
+        code, is_ptx = kernel_image(functor, specialisation, spec, cc)
+        return load(code + b"\0" if is_ptx else code)
 
     return _kernels.get_or_build(key, build)
 
 
-def _target(cc: tuple[int, int], device_index: int) -> tuple[tuple[int, int], bool]:
-    """Return what to compile for: the device itself, or PTX of the newest architecture NVRTC knows."""
+def compile_target(cc: tuple[int, int]) -> tuple[tuple[int, int], bool]:
+    """Return what to compile for: the device itself, or PTX of the newest architecture NVRTC knows.
+
+    Raises
+    ------
+    DeviceError
+        numjit does not run on such devices.
+    ToolchainError
+        NVRTC is missing, or knows no architecture that such a device runs.
+    """
     if cc < _MINIMUM_CC:
         raise DeviceError(
-            f"cuda:{device_index} has compute capability {cc[0]}.{cc[1]}; numjit needs 7.5 (Turing) or later"
+            f"compute capability {cc[0]}.{cc[1]} is not supported; numjit needs 7.5 (Turing) or later"
         )
     from numjit.toolchain.nvrtc import supported_architectures
 
     known = supported_architectures()
     if cc in known or not known:
         return cc, False
-    return max(a for a in known if a <= cc), True
+    older = [architecture for architecture in known if architecture <= cc]
+    if not older:
+        raise ToolchainError(
+            f"the installed NVRTC compiles for no GPU as old as compute capability {cc[0]}.{cc[1]}; install "
+            "an older one: pip install 'numjit[cu12]'"
+        )
+    return max(older), True
 
 
 def check_functor(functor: Functor, specialisation: Specialisation, device_index: int) -> None:
@@ -255,7 +324,7 @@ def check_functor(functor: Functor, specialisation: Specialisation, device_index
     from numjit.runtime import devices
 
     cc = devices.compute_capability(device_index)
-    device_code(functor, specialisation, _target(cc, device_index)[0])
+    device_code(functor, specialisation, compile_target(cc)[0])
 
 
 # ---------------------------------------------------------------------------------------------- CPU
@@ -269,17 +338,60 @@ def host_chunk(
     views: Sequence[str],
 ) -> HostChunk:
     """Return the compiled CPU loop of a functor over operands of these stored dtypes."""
-    key: Any = (functor.fingerprint(), specialisation, tuple(storages), tuple(stored_outputs), tuple(views))
+    layout = tuple(storages), tuple(stored_outputs), tuple(views)
 
     def build() -> HostChunk:
         if isinstance(functor, CppFunctor):
             from numjit.cpu import cpp_loop
 
-            return cpp_loop.build_chunk(
-                functor, specialisation, key[2], key[3], key[4], cache_dir=default_store().folder
-            )
+            return cpp_loop.build_chunk(functor, specialisation, *layout, cache_dir=default_store().folder)
+        return _python_chunk(functor, specialisation, *layout)
+
+    return _chunks.get_or_build((functor.fingerprint(), specialisation, *layout), build)
+
+
+def has_host_chunk(
+    functor: Functor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+) -> bool:
+    """Return whether the loop of `host_chunk` is on disk."""
+    layout = storages, stored_outputs, views
+    store = default_store()
+    if isinstance(functor, CppFunctor):
+        from numjit.cpu import cpp_loop
+
+        return cpp_loop.has_chunk(functor, specialisation, *layout, cache_dir=store.folder)
+    from numjit.cpu import object_code
+
+    return store.has(object_code.key_of(functor.fingerprint(), specialisation.key, *layout), ".loop")
+
+
+def _python_chunk(
+    functor: PythonFunctor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+) -> HostChunk:
+    """Return the loop of a Python functor: from disk, which takes llvmlite only, or made by Numba."""
+    from numjit.cpu import object_code
+
+    store = default_store()
+    key = object_code.key_of(functor.fingerprint(), specialisation.key, storages, stored_outputs, views)
+    packed = store.get(key, ".loop")
+    loaded = None if packed is None else object_code.load(packed)
+    if loaded is not None:
+        return loaded
+    with collection_paused():
         from numjit.cpu import python_loop
 
-        return python_loop.build_chunk(functor, specialisation, key[2], key[3], key[4])
-
-    return _chunks.get_or_build(key, build)
+        made = python_loop.build_chunk(functor, specialisation, storages, stored_outputs, views)
+    # The first process runs what later ones will, so that it is known to load.
+    loaded = object_code.load(made.packed)
+    if loaded is None:
+        return made
+    store.put(key, ".loop", made.packed)
+    return loaded

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +90,8 @@ def fastest(trials: list[Trial]) -> Knobs:
 
 def _try(knobs: Knobs, launch: Callable[[], None], stream: int) -> Trial:
     """Time an alternative with CUDA events."""
+    import statistics
+
     from numjit.runtime.driver import check, driver
 
     cu: Any = driver()

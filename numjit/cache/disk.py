@@ -63,8 +63,15 @@ class DiskStore:
             os.utime(path)
         return payload
 
-    def put(self, key: str, suffix: str, payload: bytes) -> None:
-        """Store `payload` under `key`; readers see the old file or the whole new one."""
+    def has(self, key: str, suffix: str) -> bool:
+        """Return whether there is a file of `key`, which need not be intact."""
+        return self.path(key, suffix).exists()
+
+    def put(self, key: str, suffix: str, payload: bytes, *, optional: bool = False) -> None:
+        """Store `payload` under `key`; readers see the old file or the whole new one.
+
+        Where it cannot be written, an `optional` one costs no warning.
+        """
         path = self.path(key, suffix)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,9 +86,10 @@ class DiskStore:
                     temporary.unlink()
                 raise
         except OSError as error:
-            self._warn(
-                "write", f"numjit: cannot write the cache {self.folder} ({error}); set NUMJIT_CACHE_DIR"
-            )
+            if not optional:
+                self._warn(
+                    "write", f"numjit: cannot write the cache {self.folder} ({error}); set NUMJIT_CACHE_DIR"
+                )
             return
         if random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311 - spreads the cost, no secret
             self.prune()

@@ -24,7 +24,11 @@ class HostChunk:
         Where the code starts.
     keepalive
         Owner of the code: the address is valid as long as this object lives.
+    packed
+        The file that `numjit.cpu.object_code` makes the same loop of in another process; empty where the
+        loop came from one.
     """
 
     address: int
     keepalive: object
+    packed: bytes = b""

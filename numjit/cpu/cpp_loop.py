@@ -25,7 +25,7 @@ from numjit.functor.cpp_source import probe_source, user_text
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import Specialisation
 
-__all__ = ["build_chunk", "compiler", "probe_return_type"]
+__all__ = ["build_chunk", "compiler", "has_chunk", "probe_return_type"]
 
 _CANDIDATES = ("c++", "g++", "clang++")
 # No contraction and no fast math: a functor gives what it says. Nothing reads errno or floating-point
@@ -104,7 +104,8 @@ def _processor() -> str:
         for line in lines
         if line.split(":")[0].strip() in {"model name", "flags", "Features", "CPU part"}
     ]
-    return f"{platform.machine()} {platform.processor()} {' '.join(kept)}"
+    # platform.processor() would start a process, 2 ms, to say less than this.
+    return f"{platform.machine()} {' '.join(kept) or platform.processor()}"
 
 
 def build_chunk(
@@ -138,11 +139,59 @@ def build_chunk(
     ToolchainError
         There is no C++ compiler, or what it made cannot be loaded.
     """
-    command = compiler()
     if cache_dir is None:
-        return _load(_compile_loop(functor, specialisation, storages, stored_outputs, views, command=command))
+        return _load(
+            _compile_loop(functor, specialisation, storages, stored_outputs, views, command=compiler())
+        )
+    loop = _loop_key(functor, specialisation, storages, stored_outputs, views)
+    store = _store(cache_dir)
+    try:
+        command = compiler()
+    except ToolchainError:  # an image without a compiler, whose cache was filled by one that has it
+        newest = store.get(loop, ".newest")
+        made = None if newest is None else store.get(newest.decode(), ".so")
+        if made is None:
+            raise
+        return _load(made)
+    key = digest(loop, _compiler_identity(command))
+    made = store.get(key, ".so")
+    if made is None:
+        made = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
+        store.put(key, ".so", made)
+        store.put(loop, ".newest", key.encode())
+    return _load(made)
+
+
+def has_chunk(
+    functor: CppFunctor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+    *,
+    cache_dir: pathlib.Path,
+) -> bool:
+    """Return whether this machine's compiler has made the loop of `build_chunk` before.
+
+    Raises
+    ------
+    ToolchainError
+        There is no C++ compiler.
+    """
+    loop = _loop_key(functor, specialisation, storages, stored_outputs, views)
+    return _store(cache_dir).has(digest(loop, _compiler_identity(compiler())), ".so")
+
+
+def _loop_key(
+    functor: CppFunctor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+) -> str:
+    """Return a digest of all that a loop depends on but the compiler."""
     shown = [f"{stored}/{view}" for stored, view in zip(storages, views, strict=True)]
-    key = digest(
+    return digest(
         "c++ loop",
         sources_digest(),
         functor.fingerprint(),
@@ -150,15 +199,8 @@ def build_chunk(
         ",".join(shown),
         ",".join(map(str, stored_outputs)),
         " ".join((*_FLAGS, _native_flag())),
-        _compiler_identity(command),
         _processor(),
     )
-    store = _store(cache_dir)
-    made = store.get(key, ".so")
-    if made is None:
-        made = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
-        store.put(key, ".so", made)
-    return _load(made)
 
 
 @functools.cache

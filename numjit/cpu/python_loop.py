@@ -18,6 +18,7 @@ from llvmlite import ir
 from numjit import dtypes
 from numjit.codegen.machine import HOST
 from numjit.codegen.storage import convert, decode, encode, lane_type, lanes_of, value_type
+from numjit.cpu import object_code
 from numjit.cpu.chunk import HostChunk
 from numjit.dtypes import DType
 from numjit.functor.signature import Specialisation
@@ -89,12 +90,14 @@ def build_chunk(
         )
         nest.emit()
         library = compiled.library
+        library.enable_object_caching()
         library.add_ir_module(module)
         for function in library.get_defined_functions():
             if function.name != name:  # inlined into the loop, then not needed by themselves
                 function.linkage = "internal"
         library.finalize()
-        return HostChunk(library.get_pointer_to_function(name), library)
+        address = library.get_pointer_to_function(name)
+        return HostChunk(address, library, object_code.pack(name, library._get_compiled_object()))
 
 
 @dataclasses.dataclass

@@ -562,6 +562,27 @@ def test_cache(monkeypatch, tmp_path):
         assert build(blocked).address
 
 
+def test_a_filled_cache_needs_no_compiler(monkeypatch, tmp_path):
+    functor = CppFunctor("float f(float x) { return x + 4.0f; }")
+    spec = functor.specialise((ArgumentType(dtypes.float32, Category.DIM),), dtypes.float32)
+    layout = ((dtypes.float32,), (dtypes.float32,), ("",))
+    assert not cpp_loop.has_chunk(functor, spec, *layout, cache_dir=tmp_path)
+    cpp_loop.build_chunk(functor, spec, *layout, cache_dir=tmp_path)
+    assert cpp_loop.has_chunk(functor, spec, *layout, cache_dir=tmp_path)
+    monkeypatch.setattr(config, "cxx", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    chunk = cpp_loop.build_chunk(functor, spec, *layout, cache_dir=tmp_path)
+    x, y = torch.arange(3.0), torch.zeros(3)
+    pointers = (ctypes.c_int64 * 2)(y.data_ptr(), x.data_ptr())
+    shape, strides = (ctypes.c_int64 * 1)(3), (ctypes.c_int64 * 2)(4, 4)
+    PROTOTYPE(chunk.address)(pointers, shape, strides, None, 1, 0, 3)
+    assert y.tolist() == [4.0, 5.0, 6.0]
+    (loop,) = tmp_path.rglob("*.so")
+    loop.unlink()
+    with pytest.raises(ToolchainError, match="install one"):
+        cpp_loop.build_chunk(functor, spec, *layout, cache_dir=tmp_path)
+
+
 def test_importing_is_light():
     code = "import sys, numjit.cpu.cpp_loop, numjit.toolchain.nvrtc; assert not {'torch', 'numba', 'cuda'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -98,11 +98,54 @@ def test_host_times_every_provider_on_the_cpu(tmp_path, monkeypatch, capsys):
     assert "| add |" in capsys.readouterr().out
 
 
-def test_a_second_process_finds_what_the_first_one_compiled(tmp_path, capsys):
+def test_first_calls_are_measured_in_fresh_processes(tmp_path, capsys):
     from bench import first_call
 
+    target, picture = tmp_path / "deep" / "first.json", tmp_path / "deeper" / "first.png"
+    arguments = ["--device", "cpu", "--providers", "numjit C++", "--layouts", "8 inputs"]
+    assert first_call.main([*arguments, "--json", str(target), "--plot", str(picture)]) == 0
+    document = json.loads(target.read_text())
+    found = {row["state"]: row for row in document["rows"]}
+    assert set(found) == set(first_call.STATES)
+    assert found["on disk"]["seconds"] < found["new functor, new process"]["seconds"]
+    on_gpu = first_call.rows_of("numjit C++", "8 inputs", "cuda", {"on disk": 0.02, "new functor": 0.1})
+    assert [row["goal"] for row in on_gpu] == [0.1, 0.010]
+    assert found["on disk"]["goal"] is None  # the goals are a GPU's
+    assert document["numba imported with everything on disk"] == {"numjit C++, 8 inputs": False}
+    assert "| on disk: 8 inputs |" in capsys.readouterr().out
+    assert picture.stat().st_size > 1000
+
+
+def test_a_program_that_fails_leaves_the_others(tmp_path, monkeypatch, capsys):
+    from bench import first_call
+
+    def process(provider, layout, device, cache, tag, *, more, timeout=0.0):
+        if provider == "torch.compile":
+            raise RuntimeError("no backend")
+        if layout == "mixed" and not more:
+            raise first_call.subprocess.TimeoutExpired("python", 90)
+        return {"import": 0.1, "first": 0.2, "numba": False, "new functor": 0.3, "new layout": 0.4}
+
+    monkeypatch.setattr(first_call, "_process", process)
     target = tmp_path / "first.json"
-    assert first_call.main(["--device", "cpu", "--programs", "C++ functor", "--json", str(target)]) == 0
-    found = json.loads(target.read_text())["seconds"]["C++ functor"]
-    assert found["warm"]["first"] < found["cold"]["first"]
-    assert found["warm"]["numba"] is False
+    assert first_call.main(["--device", "cpu", "--json", str(target)]) == 1
+    document = json.loads(target.read_text())
+    assert document["failed"]["torch.compile, contiguous"] == "no backend"
+    assert "90" in document["failed"]["numjit, mixed"]
+    kept = [
+        row["state"] for row in document["rows"] if (row["provider"], row["layout"]) == ("numjit", "mixed")
+    ]
+    assert kept == ["cold", "new layout", "new functor"]
+    assert first_call.main(["--device", "cpu", "--seconds", "-1"]) == 0
+    assert "skipped" in capsys.readouterr().out
+
+
+def test_the_programs_cover_every_provider():
+    from bench import first_call
+
+    assert {provider for provider, _ in first_call.programs("cuda")} == set(first_call.PROVIDERS)
+    assert {provider for provider, _ in first_call.programs("cpu")} == {
+        "numjit",
+        "numjit C++",
+        "torch.compile",
+    }

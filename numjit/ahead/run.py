@@ -1,0 +1,262 @@
+"""Builds a list of shells, kernels and CPU loops: shells in processes, all else in threads beside them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import os
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numjit import build, config
+from numjit.ahead.layouts import LAYOUTS, operands_of
+from numjit.ahead.signatures import common_shell, describe, shell_for, specialise
+from numjit.ahead.workers import ShellWorkers
+from numjit.dtypes import as_dtype
+from numjit.errors import ArgumentError, DeviceError, ToolchainError
+from numjit.warmup import Warmed
+
+if TYPE_CHECKING:
+    from numjit.build import Functor
+    from numjit.dtypes import DType
+    from numjit.functor.signature import Specialisation
+    from numjit.kernels.spec import ShellSpec
+
+__all__ = ["read_targets", "run"]
+
+#: A compute capability, or None for the CPU.
+Target = tuple[int, int] | None
+Progress = Callable[[int, int, str], None]
+#: Shells that make up for the half second that a process takes to import Numba.
+_SHELLS_A_WORKER = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kernel:
+    """One functor at one class of calls on one target."""
+
+    functor: Functor
+    specialisation: Specialisation
+    storages: tuple[DType | None, ...]
+    view_bits: tuple[str, ...]
+    spec: ShellSpec | None  # None on the CPU
+    cc: Target
+
+    def build(self) -> None:
+        """Compile and link into the cache."""
+        if self.spec is None or self.cc is None:
+            build.host_chunk(
+                self.functor, self.specialisation, self.storages, self.specialisation.outputs, self.view_bits
+            )
+        else:
+            build.kernel_image(self.functor, self.specialisation, self.spec, self.cc)
+
+    def is_built(self) -> bool:
+        """Return whether it is on disk."""
+        if self.spec is None or self.cc is None:
+            return build.has_host_chunk(
+                self.functor, self.specialisation, self.storages, self.specialisation.outputs, self.view_bits
+            )
+        return build.has_kernel(self.functor, self.specialisation, self.spec, self.cc)
+
+
+def run(
+    functor: Functor | None,
+    signatures: Sequence[Sequence[Any]],
+    scalars: Mapping[str, Any],
+    *,
+    targets: Any,
+    dtypes: Sequence[Any],
+    layouts: Sequence[str] | None,
+    inputs: Sequence[int],
+    jobs: int | None,
+    progress: Progress | None,
+) -> Warmed:
+    """Build; the parameters are those of `numjit.warmup`."""
+    started = time.perf_counter()
+    where = read_targets(targets)
+    _require_writable_cache()
+    if jobs is not None and jobs < 1:
+        raise ArgumentError(f"jobs={jobs}; it must be 1 or more")
+    count = jobs or _usable_cores()
+    if functor is None:
+        if signatures or scalars:
+            raise ArgumentError("signatures and scalars describe calls of a functor; pass one first")
+        kernels: list[_Kernel] = []
+        shells = _common_shells(where, dtypes, tuple(LAYOUTS) if layouts is None else layouts, inputs)
+    else:
+        if not signatures:
+            signatures = _signatures(functor, dtypes, ("contiguous",) if layouts is None else layouts)
+        kernels = [_plan(functor, operands, scalars, cc) for cc in where for operands in signatures]
+        kernels = list(dict.fromkeys(kernels))
+        shells = [(kernel.spec, kernel.cc) for kernel in kernels if kernel.spec and kernel.cc]
+    shells = list(dict.fromkeys((spec, build.compile_target(cc)[0]) for spec, cc in shells))
+    missing = [pair for pair in shells if not build.has_shell(*pair)]
+    waiting = [kernel for kernel in kernels if not kernel.is_built()]
+    total = len(shells) + len(kernels)
+    board = _Board(total, total - len(missing) - len(waiting), progress)
+    _build(missing, waiting, count, board)
+    built = len(missing) + len(waiting)
+    return Warmed(built, total - built, time.perf_counter() - started)
+
+
+class _Board:
+    """Counts what is done and tells the caller, from one thread at a time."""
+
+    def __init__(self, total: int, done: int, tell: Progress | None) -> None:
+        self._total, self._done, self._tell = total, done, tell
+        self._lock = threading.Lock()
+
+    def done(self, what: str) -> None:
+        """Count one more."""
+        with self._lock:
+            self._done += 1
+            if self._tell is not None:
+                self._tell(self._done, self._total, what)
+
+
+def _build(
+    shells: Sequence[tuple[ShellSpec, tuple[int, int]]],
+    kernels: Sequence[_Kernel],
+    jobs: int,
+    board: _Board,
+) -> None:
+    """Build all, in two steps: shells and functors, then what is linked of them."""
+    errors: list[BaseException] = []
+    processes = min(jobs, -(-len(shells) // _SHELLS_A_WORKER))
+
+    def shell(pair: tuple[ShellSpec, tuple[int, int]]) -> None:
+        spec, cc = pair
+        workers.compile(spec, cc)
+        board.done(f"shell sm_{cc[0]}{cc[1]} {spec}")
+
+    def code(kernel: _Kernel) -> None:
+        if kernel.cc is not None:
+            build.device_code(kernel.functor, kernel.specialisation, build.compile_target(kernel.cc)[0])
+
+    def link(kernel: _Kernel) -> None:
+        kernel.build()
+        where = "cpu" if kernel.cc is None else f"sm_{kernel.cc[0]}{kernel.cc[1]}"
+        board.done(f"{kernel.functor.name} {where} {kernel.specialisation.key}")
+
+    with (
+        ShellWorkers(processes) as workers,
+        concurrent.futures.ThreadPoolExecutor(processes + jobs, thread_name_prefix="numjit-warmup") as pool,
+    ):
+        pending = [pool.submit(shell, pair) for pair in shells]
+        pending += [pool.submit(code, kernel) for kernel in kernels]
+        _collect(pending, errors)
+        _collect([pool.submit(link, kernel) for kernel in kernels], errors)
+    if errors:
+        raise errors[0]
+
+
+def _collect(pending: Sequence[concurrent.futures.Future[None]], errors: list[BaseException]) -> None:
+    """Wait for all and keep what they raised; an interrupt of the waiting drops what has not begun."""
+    try:
+        for future in concurrent.futures.as_completed(pending):
+            error = future.exception()
+            if error is not None:
+                errors.append(error)
+    except BaseException:
+        for future in pending:
+            future.cancel()
+        raise
+
+
+# -------------------------------------------------------------------------------------- what to build
+
+
+def _plan(functor: Functor, operands: Sequence[Any], scalars: Mapping[str, Any], cc: Target) -> _Kernel:
+    described = describe(functor, operands, scalars, on_gpu=cc is not None)
+    specialisation = specialise(functor, described, on_gpu=cc is not None)
+    spec = None if cc is None else shell_for(functor, described, specialisation)
+    return _Kernel(functor, specialisation, described.storages, described.view_bits, spec, cc)
+
+
+def _signatures(functor: Functor, dtypes: Sequence[Any], layouts: Sequence[str]) -> list[Sequence[Any]]:
+    """Return calls with all operands of one dtype."""
+    count = len(functor.signature.operands)
+    described = [operands_of(layout, dtype, count) for dtype in dtypes for layout in layouts]
+    return [operands for operands in described if operands is not None]
+
+
+def _common_shells(
+    targets: Sequence[Target], dtypes: Sequence[Any], layouts: Sequence[str], inputs: Sequence[int]
+) -> list[tuple[ShellSpec, tuple[int, int]]]:
+    devices = [cc for cc in targets if cc is not None]
+    if len(devices) < len(targets):
+        raise ArgumentError(
+            "shells are for GPUs, and there is none here; say for which: targets='9.0' (--cc 9.0), or name "
+            "a functor to build its CPU loops"
+        )
+    specs = []
+    for name in dtypes:
+        dtype = as_dtype(name)
+        for count in inputs:
+            for layout in layouts:
+                operands = operands_of(layout, dtype, count)
+                if operands is not None:
+                    specs.append(common_shell(operands, dtype))
+    return [(spec, cc) for cc in devices for spec in specs]
+
+
+def read_targets(targets: Any) -> list[Target]:
+    """Return the targets that a user named; by default this machine's GPUs, else its CPU.
+
+    Raises
+    ------
+    ArgumentError
+        One that is none.
+    """
+    if targets is None:
+        return _own_targets()
+    one = not isinstance(targets, list | tuple | set | frozenset) or (
+        isinstance(targets, tuple) and all(type(n) is int for n in targets)
+    )
+    return list(dict.fromkeys(map(_read_target, [targets] if one else targets)))
+
+
+def _read_target(target: Any) -> Target:
+    if target == "cpu":
+        return None
+    if isinstance(target, tuple) and len(target) == 2 and all(type(n) is int for n in target):
+        return target[0], target[1]
+    found = re.fullmatch(r"(?:sm_)?(\d{1,2})\.?(\d)", str(target))
+    if found is None:
+        raise ArgumentError(
+            f"{target!r} is no target; give 'cpu' or a compute capability such as '9.0' or (9, 0)"
+        )
+    return int(found[1]), int(found[2])
+
+
+def _own_targets() -> list[Target]:
+    from numjit.runtime import devices
+
+    try:
+        found = [devices.compute_capability(index) for index in range(devices.device_count())]
+    except (DeviceError, ToolchainError):
+        found = []
+    return list(dict.fromkeys(found)) or [None]
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _require_writable_cache() -> None:
+    """Refuse to compile what cannot be kept."""
+    folder = config.cache_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ToolchainError(
+            f"the cache folder {folder} cannot be written ({error}), so nothing built would stay; set "
+            "NUMJIT_CACHE_DIR to one that can"
+        ) from error

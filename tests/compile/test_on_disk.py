@@ -1,0 +1,129 @@
+"""What is on disk is used without a compiler: up to the cubin in hand, with every compiler out of reach."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("numba_cuda")
+
+from tests.cases import run_python
+
+#: Builds what a device of compute capability 9.0 loads. With a second argument no compiler can be imported.
+PROGRAM = """
+    import sys
+    import torch
+
+    class Refuse:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] in ("numba", "numba_cuda", "llvmlite") or name in (
+                "cuda.bindings.nvrtc", "cuda.bindings.nvvm", "cuda.bindings.nvjitlink"
+            ):
+                raise AssertionError(f"{name} is imported")
+
+    if "refuse" in sys.argv:
+        sys.meta_path.insert(0, Refuse())
+    import numjit
+    from numjit import build
+    from numjit.ahead.signatures import describe, shell_for, specialise
+
+    operation = {
+        "c++": lambda: numjit.elementwise("template <typename T> T f(T x, T y) { return x - y * T(2); }"),
+        "auto": lambda: numjit.elementwise("template <typename T> auto f(T x, T y) { return x < y; }"),
+        "python": lambda: numjit.elementwise(lambda x, y: x * y + 1),
+    }[sys.argv[1]]()
+    functor = operation.functor
+    x = torch.empty(64, 64, device="meta")
+    for operands in ((x, x), (x[:, 1:], x[:, 1:].bfloat16()), (x, x.t()), (x, 2)):
+        described = describe(functor, operands, {}, on_gpu=True)
+        made = specialise(functor, described, on_gpu=True)
+        image, is_ptx = build.kernel_image(functor, made, shell_for(functor, described, made), (9, 0))
+        print(image[:4] == b"\\x7fELF", is_ptx, hash(image))
+"""
+
+
+@pytest.mark.parametrize("kind", ["c++", "auto", "python"])
+def test_a_second_process_needs_no_compiler(kind, tmp_path):
+    kept = {"NUMJIT_CACHE_DIR": tmp_path, "PYTHONHASHSEED": "0"}
+    first = run_python(PROGRAM, kind, **kept).stdout.splitlines()
+    assert len(first) == 4
+    assert all(line.startswith("True False") for line in first)
+    before = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
+    assert run_python(PROGRAM, kind, "refuse", **kept).stdout.splitlines() == first
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+NEW_FUNCTOR = """
+    import sys, torch, numjit
+    from numjit import build
+    from numjit.ahead.signatures import describe, shell_for, specialise
+    from numjit.toolchain import nvrtc
+
+    compiled = []
+    original = nvrtc._compile
+    nvrtc._compile = lambda *arguments: compiled.append(arguments[4]) or original(*arguments)
+    text = f"template <typename T> T f(T x, T y) {{ return x + y * T({sys.argv[1]}); }}"
+    operation = numjit.elementwise(text)
+    x = torch.empty(64, 64, device="meta")
+    described = describe(operation.functor, (x, x.t()), {}, on_gpu=True)
+    made = specialise(operation.functor, described, on_gpu=True)
+    build.kernel_image(operation.functor, made, shell_for(operation.functor, described, made), (9, 0))
+    print(compiled, sorted({m.partition(".")[0] for m in sys.modules} & {"numba", "numba_cuda", "llvmlite"}))
+"""
+
+
+def test_a_new_cpp_functor_takes_one_compilation_and_a_cached_shell(tmp_path):
+    first = run_python(NEW_FUNCTOR, 2, NUMJIT_CACHE_DIR=tmp_path).stdout.strip()
+    assert first == "['LTOIR'] ['llvmlite', 'numba', 'numba_cuda']"
+    second = run_python(NEW_FUNCTOR, 3, NUMJIT_CACHE_DIR=tmp_path).stdout.strip()
+    assert second == "['LTOIR'] []"
+
+
+def test_errors_of_a_functor_and_of_a_shell_come_through(monkeypatch, tmp_path):
+    import numjit
+    from numjit import build, dtypes
+    from numjit.ahead.operand import Operand
+    from numjit.ahead.signatures import common_shell, describe, specialise
+    from numjit.errors import CompilationError, DeviceError, ToolchainError
+
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
+    good = numjit.elementwise("template <typename T> T f(T x) { return x * T(2); }").functor
+    bad = numjit.elementwise("template <typename T> T f(T x) { return y; }").functor
+    spec = common_shell([Operand("float32")], dtypes.float32)
+
+    def link(functor, cc=(9, 0)):
+        made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
+        return build.kernel_image(functor, made, spec, cc)
+
+    assert link(good)[0].startswith(b"\x7fELF")
+    with pytest.raises(CompilationError, match='identifier "y" is undefined'):
+        link(bad)
+    with pytest.raises(DeviceError, match=r"7\.0"):
+        link(good, (7, 0))
+
+    def broken(spec, cc):
+        raise ToolchainError("no shells today; come back")
+
+    other = numjit.elementwise("template <typename T> T f(T x) { return x * T(3); }").functor
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "shell_code", broken)
+        with pytest.raises(ToolchainError, match="no shells today"):
+            link(other)
+    assert link(other)[0].startswith(b"\x7fELF")
+
+
+def test_a_device_newer_than_the_compiler_gets_ptx_of_the_newest_it_knows(monkeypatch, tmp_path):
+    import numjit
+    from numjit import build, dtypes
+    from numjit.ahead.operand import Operand
+    from numjit.ahead.signatures import common_shell, describe, specialise
+
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
+    functor = numjit.elementwise("template <typename T> T f(T x) { return x * T(5); }").functor
+    made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
+    spec = common_shell([Operand("float32")], dtypes.float32)
+    target, as_ptx = build.compile_target((99, 0))
+    assert as_ptx
+    assert not build.has_kernel(functor, made, spec, (99, 0))
+    image, is_ptx = build.kernel_image(functor, made, spec, (99, 0))
+    assert is_ptx
+    assert f".target sm_{target[0]}{target[1]}".encode() in image
+    assert build.has_kernel(functor, made, spec, (99, 0))
