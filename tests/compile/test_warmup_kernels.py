@@ -26,7 +26,7 @@ def test_shells_are_compiled_in_other_processes(cache, monkeypatch):
     keywords = {"targets": "9.0", "dtypes": ["float32"], "inputs": [1, 2], "jobs": 2}
     done = numjit.warmup(**keywords)
     assert done.found == 0
-    assert done.built == count(cache, ".shell") == 10  # of the 11, two agree: rows cut from longer rows
+    assert done.built == count(cache, ".shell") == 11
     assert numjit.warmup(**keywords).built == 0
 
 

@@ -68,7 +68,7 @@ def test_the_descriptions_of_one_operand_agree():
         assert variants(AXPY, same, same) == wanted
     assert wanted == (
         "(float32>float32,float32>float32,value>float32)->(float32>float32) "
-        "contiguous1d.v4x1.i64.b512.u16.u16.u16"
+        "contiguous1d.v4x1.i64.b128.u16.u16.u16"
     )
 
 
@@ -76,7 +76,7 @@ def test_the_descriptions_of_one_operand_agree():
     ("operands", "shown"),
     [
         pytest.param(
-            (torch.empty(65, device="meta")[1:],) * 2, "contiguous1d.v4x1.i64.b512.u16.u4.u4", id="1:"
+            (torch.empty(65, device="meta")[1:],) * 2, "contiguous1d.v4x1.i64.b128.u16.u4.u4", id="1:"
         ),
         pytest.param((numjit.Operand("float32", (64,), offset=2),) * 2, "u16.u8.u8", id="offset"),
         pytest.param((MATRIX, torch.empty(64, device="meta")), "strided2d", id="row"),
