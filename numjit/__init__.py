@@ -16,6 +16,7 @@ from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
 from numjit.functor.markers import index
 from numjit.torch_override import override
+from numjit.value_and_grad import value_and_grad
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
     bfloat16: Any
@@ -86,4 +87,5 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "value_and_grad",
 ]

@@ -26,6 +26,7 @@ __all__ = [
     "Functor",
     "build_kernel",
     "check_functor",
+    "compile_target",
     "device_code",
     "device_function",
     "host_chunk",
@@ -229,18 +230,24 @@ def build_kernel(
     key = (functor.fingerprint(), specialisation, spec, cc)
 
     def build() -> Kernel:
-        target, as_ptx = _target(cc, device_index)
+        target, as_ptx = compile_target(cc)
         code = link_kernel(functor, specialisation, spec, target, ptx=as_ptx)
         return load(code + b"\0" if as_ptx else code)
 
     return _kernels.get_or_build(key, build)
 
 
-def _target(cc: tuple[int, int], device_index: int) -> tuple[tuple[int, int], bool]:
-    """Return what to compile for: the device itself, or PTX of the newest architecture NVRTC knows."""
+def compile_target(cc: tuple[int, int]) -> tuple[tuple[int, int], bool]:
+    """Return what to compile for: the device itself, or PTX of the newest architecture NVRTC knows.
+
+    Raises
+    ------
+    DeviceError
+        numjit does not run on such devices.
+    """
     if cc < _MINIMUM_CC:
         raise DeviceError(
-            f"cuda:{device_index} has compute capability {cc[0]}.{cc[1]}; numjit needs 7.5 (Turing) or later"
+            f"compute capability {cc[0]}.{cc[1]} is not supported; numjit needs 7.5 (Turing) or later"
         )
     from numjit.toolchain.nvrtc import supported_architectures
 
@@ -255,7 +262,7 @@ def check_functor(functor: Functor, specialisation: Specialisation, device_index
     from numjit.runtime import devices
 
     cc = devices.compute_capability(device_index)
-    device_code(functor, specialisation, _target(cc, device_index)[0])
+    device_code(functor, specialisation, compile_target(cc)[0])
 
 
 # ---------------------------------------------------------------------------------------------- CPU
