@@ -16,6 +16,7 @@ from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
 from numjit.functor.markers import index
 from numjit.torch_override import override
+from numjit.value_and_grad import value_and_grad
 from numjit.warmup import Operand, Warmed, warmup
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
@@ -89,5 +90,6 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "value_and_grad",
     "warmup",
 ]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from numjit.build import Functor
     from numjit.dtypes import DType
 
-__all__ = ["Arguments", "Call", "Nullary", "default_dtype", "read_arguments"]
+__all__ = ["Arguments", "Call", "Nullary", "Plan", "default_dtype", "read_arguments", "view_bits"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,12 @@ class Arguments:
 
 
 def read_arguments(
-    name: str, names: Sequence[str], operands: int, bound: Sequence[Any], raws: Collection[int] = ()
+    name: str,
+    names: Sequence[str],
+    operands: int,
+    bound: Sequence[Any],
+    raws: Collection[int] = (),
+    zero_dim: Collection[int] = (),
 ) -> Arguments:
     """Look at every argument: its type, its memory, its device.
 
@@ -113,6 +118,8 @@ def read_arguments(
         One value per parameter.
     raws
         Positions of operands that the functor indexes itself.
+    zero_dim
+        Positions of arrays whose dimensions are a batch's alone: they count as arrays without dimensions.
 
     Raises
     ------
@@ -154,7 +161,7 @@ def read_arguments(
                 f"{name}(): argument {names[k]!r} is a {type(obj).__name__}; "
                 "pass an array, or a Python number"
             )
-        if k >= operands and seen.shape:
+        if k >= operands and seen.shape and k not in zero_dim:
             raise ArgumentError(
                 f"{name}(): scalar {names[k]!r} has shape {tuple(seen.shape)}; pass a number or a 0-dim array"
             )
@@ -167,7 +174,8 @@ def read_arguments(
         arrays.append(seen)
         values.append(None)
         views.append(seen)
-        kinds.append(ArgumentType(seen.dtype, Category.DIM if seen.shape else Category.ZERO_DIM))
+        has_dimensions = bool(seen.shape) and k not in zero_dim
+        kinds.append(ArgumentType(seen.dtype, Category.DIM if has_dimensions else Category.ZERO_DIM))
     device = _common_device(name, names, [found.get(k, seen) for k, seen in enumerate(views)], found)
     for k, seen in enumerate(views):
         if seen is not None and not seen.shape and seen.device is CPU and seen.has_memory:
@@ -224,7 +232,7 @@ def _common_device(
 
 
 @dataclasses.dataclass(slots=True)
-class _Plan:
+class Plan:
     """What a call does, apart from addresses and numbers."""
 
     specialisation: Specialisation
@@ -251,16 +259,24 @@ class Call:
     LIMIT = 1024
 
     def __init__(
-        self, functor: Functor, names: Sequence[str], operands: int, *, autotune: bool = False
+        self,
+        functor: Functor,
+        names: Sequence[str],
+        operands: int,
+        *,
+        autotune: bool = False,
+        gradients: tuple[int, ...] = (),
     ) -> None:
         self._functor = functor
         self._autotune = autotune
+        #: Where the outputs are gradients: the parameter of each.
+        self._gradients = gradients
         self._name = functor.name
         self._names = list(names)
         self._operands = operands
         self._raws = functor.signature.raws
         self._output_count = len(functor.signature.outputs)
-        self._plans: dict[Any, _Plan] = {}
+        self._plans: dict[Any, Plan] = {}
         self.warm = WarmPath()
         #: Identity of the functor's meaning; whoever sees a captured variable change renews it.
         self.fingerprint = functor.fingerprint()
@@ -324,7 +340,7 @@ class Call:
             self.warm.fast.offer(bound, out, entry)
 
     def _entry(
-        self, plan: _Plan, arguments: Arguments, outs: Sequence[ArrayView | None], device: Device
+        self, plan: Plan, arguments: Arguments, outs: Sequence[ArrayView | None], device: Device
     ) -> Entry | None:
         """Return what calls like this one do, where all that they need is in the plan."""
         if plan.numbered or arguments.raws or (self._autotune and not plan.tuned):
@@ -358,7 +374,7 @@ class Call:
 
     def _execute(
         self,
-        plan: _Plan,
+        plan: Plan,
         arguments: Arguments,
         memory: Sequence[ArrayView],
         outs: Sequence[ArrayView | None],
@@ -400,7 +416,7 @@ class Call:
 
     def _tune(
         self,
-        plan: _Plan,
+        plan: Plan,
         arguments: Arguments,
         outs: Sequence[ArrayView | None],
         device: Device,
@@ -446,7 +462,11 @@ class Call:
 
     # --------------------------------------------------------------------------------------- planning
 
-    def _plan(self, arguments: Arguments, outs: Sequence[ArrayView | None], nullary: Nullary | None) -> _Plan:
+    def plan(self, arguments: Arguments, nullary: Nullary | None) -> Plan:
+        """Return what a call without ``out=`` does, its kernel compiled."""
+        return self._plan(arguments, self._given_outputs(None), nullary)
+
+    def _plan(self, arguments: Arguments, outs: Sequence[ArrayView | None], nullary: Nullary | None) -> Plan:
         default = default_dtype()
         layout = tuple(
             None
@@ -474,7 +494,7 @@ class Call:
         outs: Sequence[ArrayView | None],
         nullary: Nullary | None,
         default_dtype: DType,
-    ) -> _Plan:
+    ) -> Plan:
         shape = nullary.shape if nullary else self._shape(arguments)
         device = nullary.device if nullary else arguments.device
         if nullary:
@@ -485,11 +505,13 @@ class Call:
         outputs = specialisation.outputs
         if nullary and nullary.dtype is not None:
             outputs = (nullary.dtype,) * len(outputs)
+        if self._gradients:
+            outputs = self._gradient_dtypes(shape, arguments)
         self._check_outputs(outs, shape, outputs, device)
         stored = tuple(
             dtype if given is None else given.dtype for dtype, given in zip(outputs, outs, strict=True)
         )
-        plan = _Plan(
+        plan = Plan(
             specialisation,
             shape,
             self._strides(shape, arguments, outs),
@@ -510,6 +532,15 @@ class Call:
         else:
             self._plan_gpu(plan, arguments, outs, device)
         return plan
+
+    def _gradient_dtypes(self, shape: tuple[int, ...], arguments: Arguments) -> tuple[DType, ...]:
+        """Gradients have their parameter's dtype; its compute type where they are yet to be summed."""
+        found = []
+        for k in self._gradients:
+            seen = arguments.views[k]
+            own = arguments.types[k].dtype
+            found.append(own if shape == (() if seen is None else tuple(seen.shape)) else own.compute)
+        return tuple(found)
 
     def _shape(self, arguments: Arguments) -> tuple[int, ...]:
         raws = list(map(id, arguments.raws.values()))
@@ -611,7 +642,7 @@ class Call:
         return ["out"] if count == 1 else [f"out[{k}]" for k in range(count)]
 
     def _operand_strides(
-        self, plan: _Plan, arguments: Arguments, outs: Sequence[ArrayView | None]
+        self, plan: Plan, arguments: Arguments, outs: Sequence[ArrayView | None]
     ) -> tuple[list[tuple[int, ...]], list[int]]:
         """Byte strides over the result's shape and itemsize of each memory operand, outputs first.
 
@@ -643,10 +674,10 @@ class Call:
         except NumjitError as error:
             raise _named(error, f"{self._name}()") from None
 
-    def _plan_cpu(self, plan: _Plan, arguments: Arguments, outs: Sequence[ArrayView | None]) -> None:
+    def _plan_cpu(self, plan: Plan, arguments: Arguments, outs: Sequence[ArrayView | None]) -> None:
         from numjit.cpu.execute import ChunkRunner
 
-        views = [_view_bits(seen) for seen in arguments.views]
+        views = [view_bits(seen) for seen in arguments.views]
         chunk = build.host_chunk(
             self._functor, plan.specialisation, self._storages(arguments), plan.outputs, views
         )
@@ -656,7 +687,7 @@ class Call:
 
     def _plan_gpu(
         self,
-        plan: _Plan,
+        plan: Plan,
         arguments: Arguments,
         outs: Sequence[ArrayView | None],
         device: Device,
@@ -708,12 +739,12 @@ class Call:
         plan.offsets = layout.offsets
         plan.shell = spec
 
-    def _input_slots(self, plan: _Plan, arguments: Arguments) -> Iterator[InputSlot]:
+    def _input_slots(self, plan: Plan, arguments: Arguments) -> Iterator[InputSlot]:
         for k, (dtype, seen) in enumerate(zip(plan.specialisation.inputs, arguments.views, strict=True)):
             if k in self._raws:
                 yield InputSlot(dtypes.int64, None, raw=True)
             else:
-                yield InputSlot(dtype, None if seen is None else seen.dtype, _view_bits(seen))
+                yield InputSlot(dtype, None if seen is None else seen.dtype, view_bits(seen))
         if plan.numbered:
             yield InputSlot(dtypes.int64, None, index=True)
 
@@ -736,7 +767,8 @@ def _parameter_formats(dtype: DType) -> list[str]:
     return [slot_format(dtype.compute.real)] * (2 if dtype.is_complex else 1)
 
 
-def _view_bits(seen: ArrayView | None) -> str:
+def view_bits(seen: ArrayView | None) -> str:
+    """Return what is applied to each loaded element: ``""``, ``"conj"``, ``"neg"`` or ``"conj neg"``."""
     if seen is None:
         return ""
     conj = seen.conj and seen.dtype.is_complex

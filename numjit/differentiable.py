@@ -2,15 +2,170 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from numjit import autograd
 from numjit.errors import ArgumentError, AutogradError
 
-__all__ = ["Differentiable", "differentiable"]
+if TYPE_CHECKING:
+    from numjit.elementwise import Elementwise
+
+__all__ = ["Differentiable", "Rule", "differentiable", "rule_of"]
 
 _SAVED = ("inputs", "outputs", "both")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rule:
+    """How the gradient of an operation is computed.
+
+    Attributes
+    ----------
+    name
+        The operation's, for messages.
+    backward
+        Called as ``backward(*grad_outputs, *saved, **scalars)``.
+    save_for_backward
+        ``"inputs"``, ``"outputs"`` or ``"both"``.
+    num_grad_inputs
+        Of how many of the first inputs it gives gradients; None for all.
+    residuals
+        How many of the forward operation's last results are saved and not returned.
+
+    Raises
+    ------
+    ArgumentError
+        One of these has a value that it cannot have.
+    """
+
+    name: str
+    backward: Callable[..., Any]
+    save_for_backward: str = "inputs"
+    num_grad_inputs: int | None = None
+    residuals: int = 0
+
+    def __post_init__(self) -> None:
+        if self.save_for_backward not in _SAVED:
+            raise ArgumentError(
+                f"save_for_backward={self.save_for_backward!r}; say one of {', '.join(map(repr, _SAVED))}"
+            )
+        if self.num_grad_inputs is not None and self.num_grad_inputs < 1:
+            raise ArgumentError(f"num_grad_inputs={self.num_grad_inputs}; it is at least 1, or None for all")
+        if self.residuals < 0:
+            raise ArgumentError(f"residuals={self.residuals}; it is 0 or more")
+
+    def record(
+        self, forward: Callable[..., Any], operands: Sequence[Any], scalars: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """Run the forward operation as one node of torch's graph; returns its results and residuals."""
+        results: tuple[Any, ...] = _node().apply(self, forward, tuple(scalars), *operands, *scalars.values())
+        return results
+
+    def checked(self, results: Any) -> tuple[Any, ...]:
+        """Return what the forward operation gave as a tuple.
+
+        Raises
+        ------
+        AutogradError
+            All of it are residuals.
+        """
+        many = results if isinstance(results, tuple) else (results,)
+        if len(many) <= self.residuals:
+            raise AutogradError(
+                f"{self.name}() gives {len(many)} results, but residuals={self.residuals}; "
+                "leave some to return"
+            )
+        return many
+
+    def kept(self, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Return what the backward operation is given behind the gradients, in its order."""
+        shown = len(results) - self.residuals
+        inputs = operands if self.save_for_backward != "outputs" else ()
+        outputs = results[:shown] if self.save_for_backward != "inputs" else ()
+        return [*inputs, *outputs, *results[shown:]]
+
+    def gradients(
+        self, grads: Sequence[Any], saved: Sequence[Any], places: Sequence[Any], scalars: dict[str, Any]
+    ) -> list[Any]:
+        """Run the backward operation and fit its results to the inputs' shapes and dtypes.
+
+        Parameters
+        ----------
+        grads
+            Gradient of each output.
+        saved
+            What was kept, in the order in which the backward operation takes it.
+        places
+            ``(shape, dtype, device)`` of each input that may get a gradient; None for one that cannot.
+        scalars
+            The call's scalars.
+
+        Raises
+        ------
+        AutogradError
+            The backward operation gives another number of gradients.
+        """
+        found = self.backward(*grads, *saved, **scalars)
+        many = list(found) if isinstance(found, tuple | list) else [found]
+        count = self.num_grad_inputs if self.num_grad_inputs is not None else len(places)
+        if len(many) != count:
+            raise AutogradError(
+                f"{self.name}(): its backward gave {len(many)} gradients for {count} inputs; "
+                "return one for each, None where there is none, or say num_grad_inputs="
+            )
+        fitted: list[Any] = []
+        for gradient, place in zip(many, places, strict=False):
+            known = gradient is not None and place is not None
+            fitted.append(autograd.fitted(gradient, *place) if known else None)
+        return fitted + [None] * (len(places) - len(fitted))
+
+
+def rule_of(
+    operation: Elementwise,
+    function: Any,
+    tensors: bool,
+    save_for_backward: str,
+    num_grad_inputs: int | None,
+) -> Rule:
+    """Return the rule that a function is for an operation; see `Elementwise.backward`.
+
+    Raises
+    ------
+    ArgumentError
+        The function does not take what it would be given.
+    """
+    from numjit.elementwise import Elementwise
+
+    name = operation.__name__
+    rule = Rule(name, function, save_for_backward, num_grad_inputs)
+    if not isinstance(function, Elementwise):
+        if not tensors or not callable(function):
+            raise ArgumentError(
+                f"{name}.backward takes a function or C++ text of one element, or an operation, not a "
+                f"{type(function).__name__}; say tensors=True for code of whole tensors"
+            )
+        return rule
+    signature, own = operation.functor.signature, function.functor.signature
+    names = [p.name for p in signature.operands]
+    grads = [f"the gradient of result {k}" for k in range(len(signature.outputs))]
+    wanted = len(grads) + len(rule.kept(names, grads))
+    if len(own.operands) != wanted:
+        saved = "inputs and outputs" if save_for_backward == "both" else save_for_backward
+        raise ArgumentError(
+            f"{name}.backward is given {wanted} operands (gradients of the results, then the {saved}), but "
+            f"{function.__name__} takes {len(own.operands)}; make them agree"
+        )
+    known = {p.name for p in own.scalars}
+    for scalar in signature.scalars:
+        if scalar.name not in known:
+            raise ArgumentError(
+                f"{name}.backward is given the scalar {scalar.name!r}, which {function.__name__} lacks; "
+                "add it"
+            )
+    return rule
 
 
 class Differentiable:
@@ -22,65 +177,24 @@ class Differentiable:
         backward: Callable[..., Any],
         save_for_backward: str,
         num_grad_inputs: int | None,
+        residuals: int = 0,
     ) -> None:
-        if save_for_backward not in _SAVED:
-            raise ArgumentError(
-                f"save_for_backward={save_for_backward!r}; say one of {', '.join(map(repr, _SAVED))}"
-            )
-        if num_grad_inputs is not None and num_grad_inputs < 1:
-            raise ArgumentError(f"num_grad_inputs={num_grad_inputs}; it is at least 1, or None for all")
-        self._forward = forward
-        self._backward = backward
-        self._save = save_for_backward
-        self._count = num_grad_inputs
         self.__name__ = getattr(forward, "__name__", "differentiable")
         self.__doc__ = forward.__doc__
+        self._forward = forward
+        self._rule = Rule(self.__name__, backward, save_for_backward, num_grad_inputs, residuals)
 
     def __call__(self, *operands: Any, **scalars: Any) -> Any:
         """Call the forward operation; torch records the backward one where an operand requires grad."""
-        import torch
-
-        if torch.is_grad_enabled() and any(
-            isinstance(operand, torch.Tensor) and operand.requires_grad for operand in operands
-        ):
-            return _node().apply(self, scalars, *operands)
-        return self._forward(*operands, **scalars)
+        if autograd.is_recorded((*operands, *scalars.values())):
+            results = self._rule.record(self._forward, operands, scalars)
+        else:
+            results = self._rule.checked(self._forward(*operands, **scalars))
+        shown = results[: len(results) - self._rule.residuals]
+        return shown[0] if len(shown) == 1 else shown
 
     def __repr__(self) -> str:
         return f"<numjit differentiable {self.__name__}>"
-
-    def gradients(
-        self, grads: Sequence[Any], saved: Sequence[Any], shapes: Sequence[Any], scalars: dict[str, Any]
-    ) -> list[Any]:
-        """Run the backward operation and fit its results to the inputs' shapes and dtypes.
-
-        Parameters
-        ----------
-        grads
-            Gradient of each output.
-        saved
-            What was kept, in the order in which the backward operation takes it.
-        shapes
-            ``(shape, dtype)`` of each input that may get a gradient; None for one that cannot.
-        scalars
-            The call's scalars.
-        """
-        found = self._backward(*grads, *saved, **scalars)
-        many = list(found) if isinstance(found, tuple | list) else [found]
-        count = self._count if self._count is not None else len(shapes)
-        if len(many) != count:
-            raise AutogradError(
-                f"{self.__name__}(): its backward gave {len(many)} gradients for {count} inputs; "
-                "return one for each, None where there is none, or say num_grad_inputs="
-            )
-        fitted: list[Any] = []
-        for gradient, place in zip(many, shapes, strict=False):
-            if gradient is None or place is None:
-                fitted.append(None)
-                continue
-            shape, dtype = place
-            fitted.append(gradient.sum_to_size(shape).to(dtype))
-        return fitted + [None] * (len(shapes) - len(fitted))
 
 
 @functools.cache
@@ -88,34 +202,81 @@ def _node() -> Any:
     """Return the autograd function, made when torch is first needed."""
     import torch
 
-    class Node(torch.autograd.Function):  # type: ignore[misc]
+    class NumjitRule(torch.autograd.Function):  # type: ignore[misc]
         """Calls the pair's two operations."""
 
+        # torch batches both operations itself for torch.func.vmap.
+        generate_vmap_rule = True
+
         @staticmethod
-        def forward(ctx: Any, pair: Differentiable, scalars: dict[str, Any], *operands: Any) -> Any:
+        def forward(rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
+            count = len(values) - len(names)
             with torch.no_grad():
-                results = pair._forward(*operands, **scalars)
-            many = results if isinstance(results, tuple) else (results,)
-            kept = [*(operands if pair._save != "outputs" else ()), *(many if pair._save != "inputs" else ())]
-            ctx.numbers = [None if isinstance(x, torch.Tensor) else x for x in kept]
+                results = forward(*values[:count], **dict(zip(names, values[count:], strict=True)))
+            return rule.checked(results)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+            rule, _, names, *values = inputs
+            count = len(values) - len(names)
+            kept = [*rule.kept(values[:count], output), *values[count:]]
+            ctx.set_materialize_grads(False)
+            ctx.numbers = [None if isinstance(x, torch.Tensor) else (x,) for x in kept]
             ctx.save_for_backward(*(x for x in kept if isinstance(x, torch.Tensor)))
-            ctx.pair, ctx.scalars = pair, scalars
+            ctx.rule, ctx.names = rule, names
             ctx.places = [
-                (x.shape, x.dtype)
-                if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
+                (x.shape, x.dtype, x.device)
+                if isinstance(x, torch.Tensor) and autograd.is_inexact(x)
                 else None
-                for x in operands
+                for x in values[:count]
             ]
-            ctx.mark_non_differentiable(*(r for r in many if not (r.is_floating_point() or r.is_complex())))
-            return results
+            ctx.results = [(r.shape, r.dtype, r.device) for r in output]
+            whole = [r for r in output if not autograd.is_inexact(r)]
+            if whole:
+                ctx.mark_non_differentiable(*whole)
+
+        @staticmethod
+        def jvp(ctx: Any, *_: Any) -> Any:
+            raise AutogradError(
+                f"{ctx.rule.name}(): a gradient written by hand has no forward mode; use reverse mode "
+                "(torch.func.vjp, jacrev) in place of jvp and jacfwd"
+            )
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
+            rule, names = ctx.rule, ctx.names
+            nothing = (None,) * (3 + len(ctx.places) + len(names))
+            for name, needed in zip(names, ctx.needs_input_grad[3 + len(ctx.places) :], strict=True):
+                if needed:
+                    raise AutogradError(
+                        f"{rule.name}(): scalar {name!r} requires grad, but a backward written by hand gives "
+                        f"gradients of operands; make {name!r} an operand, or pass {name}.detach()"
+                    )
+            shown = len(grads) - rule.residuals
+            if any(grad is not None for grad in grads[shown:]):
+                raise AutogradError(
+                    f"{rule.name}(): the gradient depends on residuals, through which there is no second "
+                    "derivative; save inputs or outputs in their place"
+                )
+            if all(grad is None for grad in grads):
+                return nothing
             tensors = iter(ctx.saved_tensors)
-            saved = [next(tensors) if number is None else number for number in ctx.numbers]
-            return None, None, *ctx.pair.gradients(grads, saved, ctx.places, ctx.scalars)
+            saved = [next(tensors) if number is None else number[0] for number in ctx.numbers]
+            kept, values = saved[: len(saved) - len(names)], saved[len(saved) - len(names) :]
+            given = [
+                torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad
+                for grad, (shape, dtype, device) in zip(grads[:shown], ctx.results[:shown], strict=True)
+            ]
+            scalars = dict(zip(names, values, strict=True))
+            return (
+                None,
+                None,
+                None,
+                *rule.gradients(given, kept, ctx.places, scalars),
+                *nothing[: len(names)],
+            )
 
-    return Node
+    return NumjitRule
 
 
 def differentiable(
@@ -124,6 +285,7 @@ def differentiable(
     *,
     save_for_backward: str = "inputs",
     num_grad_inputs: int | None = None,
+    residuals: int = 0,
 ) -> Differentiable:
     """Give an operation a gradient written by hand.
 
@@ -134,21 +296,26 @@ def differentiable(
     backward
         Called as ``backward(*grad_outputs, *saved, **scalars)``: a numjit operation or any torch code.
         Returns one gradient for each input, a tuple where there are several, None where there is none.
-        Gradients of broadcast inputs are summed to the input's shape and cast to its dtype.
+        Gradients of broadcast inputs are summed to the input's shape and cast to its dtype. The gradient
+        of a result that was not used is zeros.
     save_for_backward
-        What `saved` is: ``"inputs"`` (the operands, numbers among them), ``"outputs"``, or ``"both"``.
+        What `saved` is: ``"inputs"`` (the operands, numbers among them), ``"outputs"``, or ``"both"``;
+        behind them come the residuals.
     num_grad_inputs
         How many of the first inputs the backward gives gradients of; None for all.
+    residuals
+        How many of the forward operation's last results are kept for the backward and not returned.
 
     Returns
     -------
     Differentiable
-        Called like `forward`. Derivatives of the gradient need a backward that torch can differentiate.
+        Called like `forward`. Derivatives of the gradient need a backward that torch can differentiate,
+        as numjit's operations are, and no residuals.
 
     Raises
     ------
     ArgumentError
-        `save_for_backward` or `num_grad_inputs` is none of these.
+        `save_for_backward`, `num_grad_inputs` or `residuals` is none of these.
 
     Examples
     --------
@@ -160,4 +327,4 @@ def differentiable(
     >>> x.grad
     tensor([12.])
     """
-    return Differentiable(forward, backward, save_for_backward, num_grad_inputs)
+    return Differentiable(forward, backward, save_for_backward, num_grad_inputs, residuals)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
 import operator
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from numjit import autograd
 from numjit.binding import Binder, check_defaults
-from numjit.call import Arguments, Call, Nullary, read_arguments
+from numjit.call import Arguments, Call, Nullary, Plan, read_arguments
 from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
@@ -18,6 +22,8 @@ from numjit.launcher.attach import FastCallable, FastCalls, launchable
 
 if TYPE_CHECKING:
     from numjit.build import Functor
+    from numjit.differentiable import Rule
+    from numjit.inspection import Inspection
     from numjit.prepared import Prepared
 
 __all__ = ["Elementwise", "elementwise"]
@@ -29,10 +35,10 @@ RESERVED = ("out", "shape", "like", "dtype", "device")
 class Elementwise(FastCallable):
     """A function of one element, callable on whole arrays; made by `elementwise`.
 
-    Instances are immutable: copies are the instance itself, and the hash is by identity.
+    Copies are the instance itself, and the hash is by identity.
     """
 
-    def __init__(self, functor: Functor, options: dict[str, Any]) -> None:
+    def __init__(self, functor: Functor, options: dict[str, Any], *, gradients: tuple[int, ...] = ()) -> None:
         self._functor = functor
         self._options = options
         self._source = functor.text if isinstance(functor, CppFunctor) else functor.fn
@@ -49,7 +55,13 @@ class Elementwise(FastCallable):
         self._raws = signature.raws
         #: Without an operand to broadcast, a call has to say its result's shape.
         self._nullary_only = len(self._raws) == self._operands
-        self._call = Call(functor, self._names, self._operands, autotune=options["autotune"])
+        self._call = Call(
+            functor, self._names, self._operands, autotune=options["autotune"], gradients=gradients
+        )
+        #: Operations of the functor's derivatives; `numjit.autograd.derived` fills it.
+        self.derivatives: dict[Any, Elementwise] = {}
+        #: The gradient written by hand, where there is one.
+        self.rule: Rule | None = None
         self._python = functor if isinstance(functor, PythonFunctor) else None
         self._captures = self._python.current_captures() if self._python else ()
         defaults = [None if p.default is MISSING else p.default for p in functor.signature.parameters]
@@ -114,9 +126,7 @@ class Elementwise(FastCallable):
         CompilationError
             The functor does not compile for these types.
         """
-        functor = self._functor
-        if self._python is not None:
-            self._refresh(self._python)
+        self.refresh()
         bound = self._binder.bind(operands, scalars)
         key = None
         if out is None and shape is None and like is None and dtype is None and device is None:
@@ -125,22 +135,184 @@ class Elementwise(FastCallable):
                 result = self._call.warm.run(key, bound)
                 if result is not None:
                     return result
-        arguments = read_arguments(functor.name, self._names, self._operands, bound, self._raws)
+        request = autograd.Request(self, shape, like, dtype, device)
+        if key is None and autograd.is_recorded(bound):
+            results = self._record(request, bound, out)
+        else:
+            results = self._compute(request, bound, out, key)
+        return results[0] if len(results) == 1 else results
+
+    def _record(self, request: autograd.Request, bound: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        """Run a call that torch watches, with the gradient written by hand where there is one."""
+        rule = self.rule
+        if rule is None or out is not None:
+            return autograd.record(request, bound, out)
+
+        def forward(*operands: Any, **scalars: Any) -> tuple[Any, ...]:
+            return autograd.call(request, [*operands, *scalars.values()])
+
+        scalars = dict(zip(self._names[self._operands :], bound[self._operands :], strict=True))
+        return rule.record(forward, bound[: self._operands], scalars)
+
+    def compute(
+        self, request: autograd.Request, bound: Sequence[Any], library: str | None = None
+    ) -> tuple[Any, ...]:
+        """Run a call on bound arguments without recording it: one array per output, of `library`."""
+        key = None
+        if request.is_plain:
+            key = self._call.warm.key(self._call.fingerprint, bound, detached=True)
+            if key is not None:
+                result = self._call.warm.run(key, bound)
+                if result is not None:
+                    return result if isinstance(result, tuple) else (result,)
+        return self._compute(request, bound, None, key, library)
+
+    def _compute(
+        self,
+        request: autograd.Request,
+        bound: Sequence[Any],
+        out: Any,
+        key: tuple[Any, ...] | None,
+        library: str | None = None,
+    ) -> tuple[Any, ...]:
+        """Run a call the general way."""
+        arguments, nullary = self._read(request, bound, out)
+        if library is not None:
+            arguments.library = library
+            nullary = None if nullary is None else dataclasses.replace(nullary, library=library)
+        offered = bound if request.is_plain and library is None and not isinstance(out, tuple) else None
+        return self._call.run(arguments, out, nullary, key, offered)
+
+    def _read(
+        self, request: autograd.Request, bound: Sequence[Any], out: Any = None
+    ) -> tuple[Arguments, Nullary | None]:
+        """Look at every argument of a call."""
+        name = self._functor.name
+        arguments = read_arguments(name, self._names, self._operands, bound, self._raws, request.zero_dim)
+        stated = (request.shape, request.like, request.dtype, request.device)
         nullary = None
         if self._nullary_only:
-            nullary = self._nullary(arguments, shape, like, dtype, device, out)
-        elif not (shape is None and like is None and dtype is None and device is None):
+            nullary = self._nullary(arguments, *stated, out)
+        elif any(value is not None for value in stated):
             raise ArgumentError(
-                f"{functor.name}(): shape, like, dtype and device are for functors without "
+                f"{name}(): shape, like, dtype and device are for functors without "
                 "operands to broadcast; leave them out"
             )
-        if _needs_grad(arguments):
-            from numjit.autograd import run_recorded
+        return arguments, nullary
 
-            results = run_recorded(self._call, functor.name, arguments, out, nullary)
-        else:
-            results = self._call.run(arguments, out, nullary, key, None if isinstance(out, tuple) else bound)
-        return results[0] if len(results) == 1 else results
+    def backward(
+        self,
+        function: Any = None,
+        /,
+        *,
+        tensors: bool = False,
+        save_for_backward: str = "inputs",
+        num_grad_inputs: int | None = None,
+    ) -> Any:
+        """Give the operation a gradient written by hand, in place of the derived one: a decorator.
+
+        Calls of this operation use it; another functor that calls this one is derived from its own code.
+
+        Parameters
+        ----------
+        function
+            The gradient, called as ``function(*grad_outputs, *saved, **scalars)``; it returns one for each
+            operand. A Python function or C++ text of *one element*, which is made elementwise, or an
+            operation of numjit's; with `tensors` any code of whole tensors, which may return None for an
+            operand. Left out, ``f.backward(...)`` is a decorator.
+        tensors
+            Whether `function` takes whole tensors.
+        save_for_backward
+            What `saved` is: ``"inputs"`` (the operands), ``"outputs"``, or ``"both"``.
+        num_grad_inputs
+            How many of the first operands get a gradient; None for all.
+
+        Returns
+        -------
+        Elementwise or callable
+            The gradient as an operation.
+
+        Raises
+        ------
+        ArgumentError
+            A gradient that does not take what it would be given, or none that is one.
+        """
+        from numjit.differentiable import rule_of
+
+        if function is None:
+            return functools.partial(
+                self.backward,
+                tensors=tensors,
+                save_for_backward=save_for_backward,
+                num_grad_inputs=num_grad_inputs,
+            )
+        if not tensors and isinstance(function, str | types.FunctionType):
+            function = elementwise(function)
+        self.rule = rule_of(self, function, tensors, save_for_backward, num_grad_inputs)
+        return function
+
+    def inspect(
+        self,
+        *operands: Any,
+        shape: Sequence[int] | int | None = None,
+        like: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        **scalars: Any,
+    ) -> Inspection:
+        """Return what a call with these arguments does: dtypes, kernel, grid, and its code as text.
+
+        Parameters
+        ----------
+        *operands, shape, like, dtype, device, **scalars
+            As for a call. Nothing is launched.
+
+        Returns
+        -------
+        Inspection
+            Printed it is a summary; ``.ptx`` and ``.sass`` are the kernel's code on a GPU, ``.cpp`` and
+            ``.llvm`` the loop's on the CPU.
+
+        Raises
+        ------
+        NumjitError
+            As the call would.
+        """
+        from numjit.inspection import inspect_call
+
+        self.refresh()
+        request = autograd.Request(self, shape, like, dtype, device)
+        return inspect_call(request, self._binder.bind(operands, scalars))
+
+    def derivative(self, *operands: Any, **scalars: Any) -> Inspection:
+        """Return what the backward of a call does: the derived functor's plan and code.
+
+        Parameters
+        ----------
+        *operands, **scalars
+            As for a call. The derivative is by the arguments that require grad; where none does, by every
+            array of floats that is not raw.
+
+        Returns
+        -------
+        Inspection
+            Of the one kernel that computes all of these gradients; of the operation given to
+            ``f.backward``, where that is one of numjit's.
+
+        Raises
+        ------
+        AutogradError
+            There is no derivative: the message names the place in the functor.
+        """
+        from numjit.inspection import inspect_derivative
+
+        self.refresh()
+        return inspect_derivative(self, self._binder.bind(operands, scalars))
+
+    def plan(self, request: autograd.Request, bound: Sequence[Any]) -> tuple[Arguments, Nullary | None, Plan]:
+        """Return what a call on bound arguments does, without running it."""
+        arguments, nullary = self._read(request, bound)
+        return arguments, nullary, self._call.plan(arguments, nullary)
 
     def prepare(self, *operands: Any, out: Any = None, **scalars: Any) -> Prepared:
         """Plan and compile calls on operands like these, computing nothing, and return them as an operation.
@@ -166,8 +338,7 @@ class Elementwise(FastCallable):
         """
         from numjit.prepared import Prepared
 
-        if self._python is not None:
-            self._refresh(self._python)
+        self.refresh()
         if self._nullary_only:
             raise ArgumentError(f"{self.__name__}.prepare() needs operands to broadcast; call it instead")
         bound = self._binder.bind(operands, scalars)
@@ -215,8 +386,11 @@ class Elementwise(FastCallable):
             cc = devices.compute_capability(devices.current_device())
         return build.device_function(self._functor, arguments, default_dtype(), cc)
 
-    def _refresh(self, functor: PythonFunctor) -> None:
+    def refresh(self) -> None:
         """Start anew where a captured variable or global was rebound since the last call."""
+        functor = self._python
+        if functor is None:
+            return
         current, before = functor.current_captures(), self._captures
         if len(current) != len(before) or not all(map(operator.is_, current, before)):
             self._call.fingerprint = functor.fingerprint()
@@ -261,6 +435,21 @@ class Elementwise(FastCallable):
         return Nullary(size, stored, where, library)
 
     @property
+    def fingerprint(self) -> str:
+        """Identity of the functor's meaning, as of the last call."""
+        return self._call.fingerprint
+
+    @property
+    def is_nullary(self) -> bool:
+        """Whether a call has to say its result's shape: there is no operand to broadcast."""
+        return self._nullary_only
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Names of operands, then scalars."""
+        return list(self._names)
+
+    @property
     def functor(self) -> Functor:
         """The functor as numjit read it."""
         return self._functor
@@ -282,7 +471,9 @@ class Elementwise(FastCallable):
         module, qualname = getattr(self, "__module__", None), getattr(self, "__qualname__", None)
         if self._python and module and qualname and _find(module, qualname) is self:
             return _find, (module, qualname)
-        return _restore, (self._source, self._options)
+        if type(self._functor) not in (CppFunctor, PythonFunctor):  # a derived one
+            return Elementwise, (self._functor, self._options)
+        return _restore, (self._source, self._options, self.rule)
 
     def __copy__(self) -> Elementwise:
         return self
@@ -306,8 +497,10 @@ def _find(module: str, qualname: str) -> Any:
     return found
 
 
-def _restore(source: Any, options: dict[str, Any]) -> Any:
-    return elementwise(source, **options)
+def _restore(source: Any, options: dict[str, Any], rule: Rule | None = None) -> Any:
+    made = elementwise(source, **options)
+    made.rule = rule
+    return made
 
 
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
@@ -319,12 +512,6 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     if any(n < 0 for n in size):
         raise ArgumentError(f"{name}(): shape {size} has a negative size; sizes are 0 or more")
     return size
-
-
-def _needs_grad(arguments: Arguments) -> bool:
-    if not any(seen.requires_grad for seen in arguments.arrays):
-        return False
-    return bool(sys.modules["torch"].is_grad_enabled())
 
 
 def _call_signature(functor: Functor) -> inspect.Signature:

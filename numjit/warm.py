@@ -95,8 +95,12 @@ class WarmPath:
             self._torch = torch
         if torch._C._len_torch_dispatch_stack():  # fake tensors, tracing, ...
             return None
+        if torch._C._are_functorch_transforms_active():
+            return None
         tensor, parameter = torch.Tensor, torch.nn.Parameter
         key: list[Any] = [fingerprint, torch.get_default_dtype()]
+        if not detached and torch.autograd.forward_ad._current_level >= 0:  # there may be tangents
+            return None
         recording = not detached and torch.is_grad_enabled()
         try:
             for obj in bound:

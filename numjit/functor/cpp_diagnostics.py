@@ -43,6 +43,11 @@ _EDG: Final = re.compile(
     r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$"
 )
 _EDG_CONTEXT: Final = re.compile(r"at line (?P<line>\d+)(?: of (?P<file>\S+))?\s*$")
+_EDG_NO_MATCH: Final = re.compile(
+    r"(?:no instance of (?:overloaded function|function template)|more than one instance of overloaded "
+    r"function)"
+    r' "(?P<name>[^"]+)"'
+)
 _EDG_ANY: Final = re.compile(r"^[^\s(][^(]*\(\d+\): (?:catastrophic )?(?:error|warning|remark)")
 
 
@@ -66,7 +71,11 @@ def parse_edg(log: str) -> list[Diagnostic]:
             asked = next((m for m in contexts if m["file"] and not _foreign(m["file"])), None)
             if asked is not None:
                 file, line, column = asked["file"], int(asked["line"]), 0
-        found.append(Diagnostic(file.strip('"'), line, max(column, 0), matched["message"]))
+        message = matched["message"]
+        named = _EDG_NO_MATCH.match(message)
+        if named and any("numjit_dual::" in text for text in block):
+            message = _no_derivative(named["name"])
+        found.append(Diagnostic(file.strip('"'), line, max(column, 0), message))
     return found
 
 
@@ -135,8 +144,13 @@ def describe(
     log
         The compiler's whole log, for the case that no error could be read from it.
     """
-    own = [error for error in errors if not error.file.startswith(_OWN)]
+    own = [error for error in errors if not _foreign(error.file)] or [
+        error for error in errors if not error.file.startswith(_OWN)
+    ]
     chosen = list(dict.fromkeys(own or errors))
+    # What follows an error at its very place only tells more of the same.
+    places = [(error.file, error.line, error.column) for error in chosen]
+    chosen = [e for n, e in enumerate(chosen) if not e.column or places[n] not in places[:n]]
     parts = [f"functor {name!r} does not compile for {target}; correct its text:"]
     for error in chosen[:_SHOWN]:
         message = _clean(error.message)
@@ -159,8 +173,44 @@ def describe(
     return "\n".join(parts)
 
 
+#: What a dual number meets where a plain one was expected (numjit/functor/include/dual.h).
+_CONVERSION: Final = re.compile(
+    r"(?:cannot convert|no suitable conversion function from|no viable conversion from|cannot be converted)"
+    r".*\bnumjit_dual::.*? to (?:function return type |parameter of type )?"
+    r"[\u2018'\"](?P<type>[\w ]+)[\u2019'\"]"
+)
+_NO_MATCH: Final = re.compile(
+    r"(?:no matching function for call to|call of overloaded) [\u2018'](?P<name>[\w:]+)\(.*\bnumjit_dual::"
+)
+_ASSERTION: Final = re.compile(
+    r"static assertion failed(?: due to requirement '[^']*')?(?::| with) \"?(?P<message>.*derivative.*?)\"?$"
+)
+
+
+def _no_derivative(name: str) -> str:
+    return f"no derivative for {name.rpartition('::')[2]}; write it with numjit.differentiable"
+
+
+def _of_derivative(message: str) -> str:
+    """Say in the user's terms what a message about dual numbers means."""
+    assertion = _ASSERTION.search(message)
+    if assertion:
+        return assertion["message"]
+    converted = _CONVERSION.search(message)
+    if converted:
+        return (
+            f"T becomes {converted['type']} here, a cast that drops the derivative: keep T (make a helper a "
+            "template), or write the gradient with numjit.differentiable"
+        )
+    named = _NO_MATCH.search(message)
+    if named:
+        return _no_derivative(named["name"])
+    return re.sub(r"\b(?:::)?numjit_dual::(?:Dual|lifted)<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>", "T", message)
+
+
 def _clean(message: str) -> str:
     """Take the names of generated namespaces out of a message."""
+    message = _of_derivative(message)
     message = message.replace("numjit_scope::std::", "std::").replace('"numjit_scope::std"', '"std"')
     for prefix in ("::numjit_scope::numjit_user::", "numjit_scope::numjit_user::"):
         message = message.replace(prefix, "")

@@ -40,7 +40,13 @@ def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool)
     chosen = ["library.h" if host else "device.h", "core.h"]
     if uses_complex(functor, dtypes):
         chosen.append("complex.h")
-    return [*chosen, "host.h"] if host else chosen
+    if host:
+        chosen.append("host.h")
+    if functor.wrapper:
+        chosen += ["dual.h", "dual_rules.h"]
+        if "complex.h" in chosen:
+            chosen.append("dual_complex.h")
+    return chosen
 
 
 def uses_complex(functor: CppFunctor, dtypes: Sequence[DType]) -> bool:
@@ -86,6 +92,8 @@ def user_text(functor: CppFunctor, edits: Mapping[str, Sequence[tuple[int, int, 
             f'{_open(file, 1)}{_replace(unit.source.text, changes)}\n#line 1 "{SEAM_FILE}"\n{_CLOSE}\n'
         )
     parts.extend(f"#undef {name}\n" for unit in functor.units for name in unit.preprocessed.defined)
+    if functor.wrapper:
+        parts.append(f'#line 1 "{SEAM_FILE}"\n{functor.wrapper}')
     return "".join(parts)
 
 
@@ -148,7 +156,12 @@ def directives(unit: Unit) -> list[tuple[Token, Directive]]:
     return [(t, read_directive(unit.source, t)) for t in tokenize(unit.source) if t.kind == "directive"]
 
 
-def _bound_type(kind: CppType, bound: Mapping[str, DType]) -> str:
+def bound_texts(bound: Mapping[str, DType]) -> dict[str, str]:
+    """Return C++ for what each template parameter stands for."""
+    return {variable: cpp_type(dtype) for variable, dtype in bound.items()}
+
+
+def bound_type(kind: CppType, bound: Mapping[str, str]) -> str:
     """Return C++ for a declared type, template parameters replaced."""
     if kind.is_index:
         return "long long"
@@ -156,34 +169,29 @@ def _bound_type(kind: CppType, bound: Mapping[str, DType]) -> str:
         element = dataclasses.replace(
             kind, is_raw=False, spelling=kind.spelling.partition("<")[2][:-1].strip()
         )
-        return f"::numjit_scope::numjit::raw<{_bound_type(element, bound)}>"
+        return f"::numjit_scope::numjit::raw<{bound_type(element, bound)}>"
     if kind.variable is None:
         return f"::numjit_scope::{_NAMESPACE}::{kind.spelling}" if kind.dtype is None else kind.spelling
-    inner = cpp_type(bound[kind.variable])
+    inner = bound[kind.variable]
     return f"::numjit_complex::complex<{inner}>" if kind.is_complex else inner
 
 
-def _callee(functor: CppFunctor, bound: Mapping[str, DType]) -> str:
+def callee(functor: CppFunctor, bound: Mapping[str, str]) -> str:
     """Return C++ that names the entry at its template arguments, the last of several overloads."""
     name = f"::numjit_scope::{_NAMESPACE}::{functor.qualified}"
     if functor.is_template:
-        chosen = [v for v in functor.variables if v not in functor.variable_defaults or _is_used(functor, v)]
-        name += f"<{', '.join(cpp_type(bound[v]) for v in chosen)}>"
+        name += f"<{', '.join(bound[v] for v in functor.stated_variables)}>"
     if functor.overloads < 2 or functor.returns.deduced:
         return name
     # Types by the user's own spelling are looked up where the user wrote them.
     parameters = ", ".join(
         ("const " if slot.type.is_const and slot.type.reference else "")
-        + _bound_type(slot.type, bound)
+        + bound_type(slot.type, bound)
         + ("&" if slot.type.reference else "")
         for slot in functor.slots
     )
-    returned = "void" if functor.returns.is_void else _bound_type(functor.returns, bound)
+    returned = "void" if functor.returns.is_void else bound_type(functor.returns, bound)
     return f"static_cast<{returned} (*)({parameters})>(&{name})"
-
-
-def _is_used(functor: CppFunctor, variable: str) -> bool:
-    return any(kind.variable == variable for kind in (*functor.argument_types, *functor.result_types))
 
 
 def call_lines(
@@ -201,7 +209,7 @@ def call_lines(
     outputs
         Names to declare, of type ``cpp_type(specialisation.outputs[j])``.
     """
-    bound = functor.bindings(specialisation)
+    bound = bound_texts(functor.bindings(specialisation))
     loads = {k: number for number, k in enumerate(raw_loads(functor, specialisation))}
     lines: list[str] = []
     received: dict[int, str] = {}
@@ -209,18 +217,23 @@ def call_lines(
     for slot in functor.slots:
         if slot.is_output:
             received[slot.index] = f"numjit_received{slot.index}"
-            lines.append(f"{_bound_type(slot.type, bound)} {received[slot.index]}{{}};")
+            kind = (
+                cpp_type(specialisation.outputs[slot.index])
+                if slot.type.deduced
+                else bound_type(slot.type, bound)
+            )
+            lines.append(f"{kind} {received[slot.index]}{{}};")
             arguments.append(received[slot.index])
         elif slot.type.is_raw:
             arguments.append(f"{RAW_MEMORY}{{{inputs[slot.index]}, {loads[slot.index]}}}")
         elif slot.type.reference:
             # A reference to const binds to a variable of the declared type.
             kept = f"numjit_kept{slot.index}"
-            lines.append(f"const {_bound_type(slot.type, bound)} {kept} = {inputs[slot.index]};")
+            lines.append(f"const {bound_type(slot.type, bound)} {kept} = {inputs[slot.index]};")
             arguments.append(kept)
         else:
             arguments.append(inputs[slot.index])
-    call = f"{_callee(functor, bound)}({', '.join(arguments)})"
+    call = f"{callee(functor, bound)}({', '.join(arguments)})"
     for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
         if index == 0 and not functor.returns.is_void:
             lines.append(f"const {cpp_type(dtype)} {name} = {call};")
@@ -361,6 +374,7 @@ def probe_source(
         The functor's text as that compiler reads it; `user_text` by default.
     """
     chosen = library_headers(functor, (*inputs, *bound.values()), host=host)
+    texts = bound_texts(bound)
     arguments = []
     # Which element a raw operand holds does not matter to types.
     raws = raw_class([]) if functor.signature.raws else ""
@@ -368,9 +382,9 @@ def probe_source(
         if slot.type.is_raw:
             arguments.append(f"::numjit_standard::declval<{RAW_MEMORY}>()")
             continue
-        kind = _bound_type(slot.type, bound) if slot.is_output else cpp_type((*inputs, int64)[slot.index])
+        kind = bound_type(slot.type, texts) if slot.is_output else cpp_type((*inputs, int64)[slot.index])
         arguments.append(f"::numjit_standard::declval<{kind}{'&' if slot.is_output else ''}>()")
-    asked = f"decltype({_callee(functor, bound)}({', '.join(arguments)}))"
+    asked = f"decltype({callee(functor, texts)}({', '.join(arguments)}))"
     code = f"::numjit_standard::numjit_code<::numjit_standard::remove_cv_t<{asked}>>::value"
     device = "" if host else "__device__ "
     return (

@@ -21,10 +21,13 @@ from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, S
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
-__all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober"]
+__all__ = ["CppFunctor", "Slot", "headers", "headers_digest", "set_return_type_prober"]
 
 #: The texts that every generated program may hold, in the order in which they go into it.
-HEADERS: Final = ("device.h", "library.h", "core.h", "complex.h", "host.h", "storage.h")
+HEADERS: Final = (
+    "device.h", "library.h", "core.h", "complex.h", "host.h", "dual.h", "dual_rules.h", "dual_complex.h",
+    "storage.h",
+)  # fmt: skip
 
 #: Raised whenever generated text changes in a way that the headers do not show.
 _GENERATION: Final = "2"
@@ -53,6 +56,12 @@ def headers() -> Mapping[str, str]:
     """Return the texts of numjit's own headers by file name."""
     folder = importlib.resources.files("numjit").joinpath("functor", "include")
     return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in HEADERS}
+
+
+@functools.cache
+def headers_digest() -> str:
+    """Return hexadecimal digits over the texts of numjit's own headers."""
+    return hashlib.sha256(json.dumps(dict(headers())).encode()).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +122,8 @@ class CppFunctor:
     """
 
     kind: Final = "c++"
+    #: Generated C++ that follows the text; a derived functor's own function (numjit/functor/derived_cpp.py).
+    wrapper = ""
 
     def __init__(
         self,
@@ -284,6 +295,12 @@ class CppFunctor:
         inputs = [slot for slot in slots if not slot.is_output and not slot.type.is_index]
         self.argument_types = tuple(slot.type for slot in sorted(inputs, key=lambda slot: slot.index))
 
+    @property
+    def stated_variables(self) -> tuple[str, ...]:
+        """The template parameters that a call names; the others keep their defaults."""
+        used = {kind.variable for kind in (*self.argument_types, *self.result_types)}
+        return tuple(v for v in self.variables if v not in self.variable_defaults or v in used)
+
     def __repr__(self) -> str:
         return f"<C++ functor {self.name!r}>"
 
@@ -310,7 +327,7 @@ class CppFunctor:
             self.stated_outputs,
             list(self.scalars),
             list(self.options),
-            dict(headers()),
+            headers_digest(),
         ]
         self._fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self._fingerprint

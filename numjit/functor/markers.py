@@ -1,12 +1,19 @@
-"""Names that Python functors use beside numbers: the element's own index, and operands taken raw."""
+"""Names that functors use beside numbers: the element's own index, operands taken raw, derivatives.
+
+Those of derivatives are only found in functions that numjit writes (`numjit.functor.derived_python`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from numjit.errors import FunctorError
 
-__all__ = ["Raw", "index", "raw"]
+if TYPE_CHECKING:
+    from numjit.functor.python import PythonFunctor
+
+__all__ = ["Direction", "Primal", "Raw", "index", "pull", "push", "raw", "seed"]
 
 
 def index() -> int:
@@ -60,3 +67,68 @@ class Raw:
 #: Annotates an operand that takes no part in broadcasting: the functor reads ``table[i]`` and
 #: ``len(table)``. Any C-contiguous array, indexed by element number.
 raw = Raw()
+
+
+@dataclasses.dataclass(frozen=True)
+class Direction:
+    """What a derivative is taken by: a constant of `seed`, `pull` and `push`.
+
+    Attributes
+    ----------
+    name
+        The parameter's name, for messages.
+    position
+        Of the differentiated parameter among those of the derived function.
+    tangent
+        Position of the parameter that holds its tangent, where one is pushed forward.
+    gradients
+        Position of the parameter that holds a gradient, for each result; None for a result without.
+    """
+
+    name: str
+    position: int
+    tangent: int | None = None
+    gradients: tuple[int | None, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Primal:
+    """The functor that a derived function calls.
+
+    Attributes
+    ----------
+    functor
+        The functor, called by position with all of its parameters.
+    indexed
+        Whether the number of the element follows them.
+    """
+
+    functor: PythonFunctor
+    indexed: bool
+
+    @property
+    def __numjit_functor__(self) -> PythonFunctor:
+        return self.functor
+
+    @property
+    def __name__(self) -> str:
+        return self.functor.name
+
+
+def _compiled_only() -> NoReturn:
+    raise FunctorError("this function is part of a derivative that numjit compiles; it cannot be called")
+
+
+def seed(direction: Direction, *parameters: Any) -> Any:  # noqa: ARG001
+    """Return the parameter of a direction as a dual: its tangent is 1, or the one that was given."""
+    _compiled_only()
+
+
+def pull(direction: Direction, results: Any, *parameters: Any) -> Any:  # noqa: ARG001
+    """Return the gradient by a direction's parameter, of a functor's results given their gradients."""
+    _compiled_only()
+
+
+def push(output: Direction, results: Any, *parameters: Any) -> Any:  # noqa: ARG001
+    """Return the tangent of the result whose number is the direction's position."""
+    _compiled_only()

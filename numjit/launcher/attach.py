@@ -178,6 +178,7 @@ class FastCalls:
         self._detached = detached
         self._record: FunctorRecord | None = None
         self._watching = False
+        self._asked = False
 
     @property
     def record(self) -> FunctorRecord | None:
@@ -202,8 +203,11 @@ class FastCalls:
         """
         if entry.library != "torch":
             return False
-        launcher = request()
+        launcher = _process.launcher
         if launcher is None:
+            if self._asked:  # a first call has its result before the launcher is so much as thought of
+                request()
+            self._asked = True
             return None
         if self._record is None:
             from numjit.launcher.records import FunctorRecord

@@ -47,6 +47,9 @@ class Api(enum.IntEnum):
     NONE = enum.auto()
     OUT_NAME = enum.auto()
     GRAD_NAME = enum.auto()  # "requires_grad"
+    FORWARD = enum.auto()  # names of torch.autograd.forward_ad
+    LEVEL_NAME = enum.auto()  # the one that says whether tensors may have tangents
+    NO_LEVEL = enum.auto()  # and its value where they have none
     EMPTY = enum.auto()  # torch functions: empty_strided(size, stride, dtype)
     DEFAULT_DTYPE = enum.auto()
     MODES = enum.auto()  # how many dispatch modes are active

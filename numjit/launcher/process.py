@@ -99,6 +99,8 @@ def _exchange_table(torch: Any) -> int | None:
 
 def _torch_objects(torch: Any) -> dict[Api, Any] | None:
     try:
+        if "_current_level" not in vars(torch.autograd.forward_ad):
+            return None
         return {
             Api.TENSOR: torch.Tensor,
             Api.PARAMETER: torch.nn.Parameter,
@@ -111,6 +113,9 @@ def _torch_objects(torch: Any) -> dict[Api, Any] | None:
             Api.NONE: None,
             Api.OUT_NAME: sys.intern("out"),
             Api.GRAD_NAME: sys.intern("requires_grad"),
+            Api.FORWARD: vars(torch.autograd.forward_ad),
+            Api.LEVEL_NAME: "_current_level",
+            Api.NO_LEVEL: -1,
             Api.EMPTY: torch._C._dynamo.guards._empty_strided_cuda,
             Api.DEFAULT_DTYPE: torch.get_default_dtype,
             Api.MODES: torch._C._len_torch_dispatch_stack,

@@ -178,11 +178,14 @@ class _Describe(_Program):
         self._add(self.both(address, 15))
 
     def _check_gradients(self, record: Any, values: Any, parameters: Any) -> None:
-        """Go the general way where a gradient would be recorded; most tensors have no autograd state."""
+        """Go the general way where torch would record; most tensors have no autograd state at all."""
         watched = self.builder.and_(
             self.compare("!=", self.get(self._grads), 0), self.is_zero(self.entry(record, Record.DETACHED))
         )
         with self.when(watched):
+            names = [self.api(Api.FORWARD), self.api(Api.LEVEL_NAME)]
+            level = self.call(self.api(Api.DICT_GET), names, "ww")
+            self.jump_if(self.compare("!=", level, self.api(Api.NO_LEVEL)), self._fail)
             mode = self.ask(Api.GRAD_MODE)
             with self.when(self.is_zero(mode)):
                 self.clear_error()

@@ -208,6 +208,18 @@ class TestGoesTheGeneralWay:
         view = x.reshape(10, 10).reshape(N)  # has autograd state, but needs no gradient
         torch.testing.assert_close(operation(view, y), x + y)
 
+    def test_tangents(self, axpy):
+        import torch.autograd.forward_ad as forward_ad
+
+        operation, _ = axpy
+        x, y = tensors()
+        with forward_ad.dual_level():
+            assert operation(forward_ad.make_dual(x, y), y) is GENERAL
+            with torch.no_grad():
+                assert operation(x, forward_ad.make_dual(x, y)) is GENERAL
+            torch.testing.assert_close(operation(x, y), x + y)
+        torch.testing.assert_close(operation(x, y), x + y)
+
     def test_inference_tensors_are_another_kind(self, axpy):
         operation, _ = axpy
         x, y = tensors()

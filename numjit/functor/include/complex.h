@@ -27,8 +27,13 @@ using if_real = ::numjit_standard::enable_if_t<is_real<S>, R>;
 // What a real number becomes beside nothing complex: float stays, every other type is double.
 template <class S>
 using promoted = ::numjit_standard::conditional_t<::numjit_standard::is_same_v<S, float>, float, double>;
+// A class, so that numjit/dual_complex.h can say it of duals.
 template <class A, class B>
-using wider = ::numjit_standard::conditional_t<(sizeof(A) > sizeof(B)), A, B>;
+struct wider_of {
+  using type = ::numjit_standard::conditional_t<(sizeof(A) > sizeof(B)), A, B>;
+};
+template <class A, class B>
+using wider = typename wider_of<A, B>::type;
 
 template <class R>
 NUMJIT_INLINE R infinity() {

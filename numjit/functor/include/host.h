@@ -116,14 +116,14 @@ constexpr std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>, d
 }
 template <class R>
 using numjit_real = std::conditional_t<std::is_same_v<R, float>, float, double>;
-#define NUMJIT_ONE(f, formula)                      \
+#define NUMJIT_ONE(name, formula)                   \
   template <class S>                                \
-  inline numjit_real<S> f(S s) {                    \
+  inline numjit_real<S> name(S s) {                 \
     using R = numjit_real<S>;                       \
     const R x = static_cast<R>(s);                  \
     return static_cast<R>(formula);                 \
   }                                                 \
-  inline float f##f(float x) { return f(x); }
+  inline float name##f(float x) { return name(x); }
 NUMJIT_ONE(rsqrt, R(1) / std::sqrt(x))
 NUMJIT_ONE(rcbrt, R(1) / std::cbrt(x))
 NUMJIT_ONE(exp10, std::pow(R(10), x))

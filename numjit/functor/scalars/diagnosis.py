@@ -19,6 +19,8 @@ __all__ = ["bad_result", "explain", "foreign_reason", "note", "source_error", "s
 _recent = threading.local()
 #: Numba type names of elements, as `Element` builds them.
 _ELEMENT = re.compile(r"numjit\.(\w+)(?:\.zero_dim)?@\w+")
+#: Those of duals, as `Dual` builds them.
+_DUAL = re.compile(r"numjit\.dual\.(\w+)\.[0-9a-f]{12}")
 _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
 _FOREIGN = ("numpy", "torch", "cupy", "jax", "scipy")
 
@@ -94,7 +96,7 @@ def _reason(error: BaseException) -> str:
         text = f"{call[1].strip()} is not supported"
     elif isinstance(error, NumbaError) or "Failed in" in texts[0]:
         text = text.partition("\n")[0]
-    return _ELEMENT.sub(r"\1", text).strip()
+    return _DUAL.sub(r"differentiated \1", _ELEMENT.sub(r"\1", text)).strip()
 
 
 def explain(error: BaseException, fn: Any) -> NumjitError:

@@ -13,6 +13,9 @@ from numba.core.typing import signature
 from numjit.codegen.machine import Machine
 from numjit.codegen.storage import convert, decode, lane_type, lanes_of
 from numjit.dtypes import DType
+from numjit.functor.scalars.dual import Dual
+from numjit.functor.scalars.lowering import Emitter
+from numjit.functor.scalars.tracing import Traced, Tracer
 from numjit.functor.scalars.types import Element, RefusalError, argument_type, representation, unwrap
 
 __all__ = ["RawElements", "pack_raw", "register_raw"]
@@ -97,6 +100,9 @@ def register_raw(target: Any, machine: Machine) -> None:
         index = args[1]
         if isinstance(index, int):  # Numba hands static operands over as Python numbers
             index = I64(index)
+        elif isinstance(place, Dual):  # an integer made of one
+            tracer = Tracer(Emitter(context, builder, machine))
+            index = tracer.cast(Traced(tracer, place, index), types.int64).value
         elif index.type.width < 64:
             extend = builder.zext if representation(place).kind == "u" else builder.sext
             index = extend(index, I64)
@@ -113,8 +119,6 @@ def load_element(
     context: Any, builder: Any, machine: Machine, kind: RawElements, held: Any, index: Any
 ) -> Any:
     """Emit the load of one element as ``table[i]`` gives it; negative indices count from the end."""
-    from numjit.functor.scalars.lowering import Emitter
-
     size = builder.extract_value(held, 1)
     is_negative = builder.icmp_signed("<", index, I64(0))
     index = builder.select(is_negative, builder.add(index, size), index)

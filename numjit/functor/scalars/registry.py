@@ -21,17 +21,14 @@ from numba.core.typing.typeof import typeof
 
 from numjit import dtypes
 from numjit.codegen.machine import HOST, Machine
+from numjit.functor.scalars.dual import Dual
 from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.raw import register_raw
 from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES, Rule
-from numjit.functor.scalars.types import (
-    Element,
-    Strong,
-    argument_type,
-    native_type,
-    representation,
-    unwrap,
-)
+from numjit.functor.scalars.seeds import register_seeds
+from numjit.functor.scalars.tracing import Traced, Tracer, result_kind
+from numjit.functor.scalars.tracing import lower as lower_rule
+from numjit.functor.scalars.types import Element, Strong, argument_type, native_type, unwrap
 
 __all__ = ["Helper", "cast", "register"]
 
@@ -94,6 +91,7 @@ def register(target: str) -> None:
         _register_attributes(names)
         _register_casts(names)
         register_raw(names, _MACHINES[target])
+        register_seeds(names, _MACHINES[target])
         _put_first(target)
         _registered.add(target)
 
@@ -189,7 +187,13 @@ def _register_models(target: _Target) -> None:
             return models.BooleanModel(manager, kind)
         return (ComplexElement if kind.dtype.is_complex else PrimitiveElement)(manager, kind)
 
+    class DualModel(models.StructModel):  # type: ignore[misc, name-defined]
+        def __init__(self, manager: Any, kind: Any) -> None:
+            tangents = [(f"d{direction}", tangent) for direction, tangent in kind.tangents]
+            super().__init__(manager, kind, [("value", kind.value), *tangents])
+
     target.register_model(Element, model)
+    target.register_model(Dual, DualModel)
     target.register_model(Helper, models.OpaqueModel)
 
 
@@ -212,7 +216,7 @@ def _register_rules(target: _Target) -> None:
                 return None
             kinds = [unwrap(kind) for kind in _spread(rule, folded)]
             shown = [kind if isinstance(kind, types.BaseTuple) else unwrap(kind) for kind in folded]
-            found = signature(rule.resolve(kinds)[1], *shown)
+            found = signature(result_kind(rule, tuple(kinds)), *shown)
             return found if rule.signature is None else found.replace(pysig=rule.signature)
 
         def get_impl_key(self: Any, sig: Any, key: Any = keys[rule]) -> Any:  # noqa: ARG001
@@ -241,7 +245,8 @@ def _lowering(rule: Rule) -> Callable[..., Any]:
                 values.append(context.get_constant(unwrap(kind), value))
             else:
                 values.append(value)
-        return rule.lower(_emitter(context, builder), _spread(rule, sig.args), values)
+        kinds = [unwrap(kind) for kind in _spread(rule, sig.args)]
+        return lower_rule(rule, _emitter(context, builder), kinds, values, sig.return_type)
 
     return lower
 
@@ -279,7 +284,7 @@ def _register_indices(target: _Target) -> None:
 
 def _register_attributes(target: _Target) -> None:
     def field(rule: Rule) -> Callable[..., Any]:
-        return lambda _self, kind: rule.resolve([kind])[1]
+        return lambda _self, kind: result_kind(rule, (kind,))
 
     def method(rule: Rule) -> Callable[..., Any]:
         class Method(target.template):  # type: ignore[misc, name-defined]
@@ -289,11 +294,11 @@ def _register_attributes(target: _Target) -> None:
             def generic(self, args: Any, kws: Any) -> Any:
                 if args or kws:
                     return None
-                return signature(rule.resolve([self.this])[1], recvr=self.this)
+                return signature(result_kind(rule, (self.this,)), recvr=self.this)
 
         return lambda _self, kind: types.BoundFunction(Method, kind)
 
-    members: dict[str, Any] = {"key": Element, "metadata": {"target": target.name}}
+    members: dict[str, Any] = {"key": Strong, "metadata": {"target": target.name}}
     for name, rule in ATTRIBUTES.items():
         members[f"resolve_{name}"] = field(rule)
     for name, rule in METHODS.items():
@@ -303,17 +308,19 @@ def _register_attributes(target: _Target) -> None:
     for name, rule in ATTRIBUTES.items():
 
         def get(context: Any, builder: Any, kind: Any, value: Any, rule: Rule = rule) -> Any:
-            return rule.lower(_emitter(context, builder), [kind], [value])
+            result = result_kind(rule, (kind,))
+            return lower_rule(rule, _emitter(context, builder), [kind], [value], result)
 
         target.lower_getattr(Element, name)(get)
+        target.lower_getattr(Dual, name)(get)
     for rule in METHODS.values():
         target.lower((target.name, rule), types.VarArg(types.Any))(_lowering(rule))
 
 
 def cast(emitter: Emitter, value: Any, source: Any, destination: Any) -> Any:
     """Convert a value in Numba's representation between scalar types, strong or plain."""
-    src, dst = representation(source), representation(destination)
-    return emitter.pack(dst, emitter.convert(emitter.unpack(src, value), src, dst))
+    tracer = Tracer(emitter)
+    return tracer.cast(Traced(tracer, unwrap(source), value), destination).value
 
 
 def _register_casts(target: _Target) -> None:
@@ -325,11 +332,16 @@ def _register_casts(target: _Target) -> None:
     for plain in (types.Number, types.Boolean, types.IntegerLiteral, types.BooleanLiteral):
         target.lower_cast(Element, plain)(lower)
         target.lower_cast(plain, Element)(lower)
-    target.lower_cast(Element, Element)(lower)
+        target.lower_cast(Dual, plain)(lower)
+        target.lower_cast(plain, Dual)(lower)
+    for source in (Element, Dual):
+        for destination in (Element, Dual):
+            target.lower_cast(source, destination)(lower)
 
     def constant(context: Any, builder: Any, kind: Any, number: Any) -> Any:
         source = types.boolean if isinstance(number, bool) else typeof(number)
         value = context.get_constant_generic(builder, source, number)
         return cast(_emitter(context, builder), value, source, kind)
 
-    target.lower_constant(Element)(constant)  # defaults of parameters
+    for kind in (Element, Dual):
+        target.lower_constant(kind)(constant)  # defaults of parameters, starts of sums

@@ -22,20 +22,23 @@ from numba.core import types
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
 from numjit.functor.bytecode import unsupported_statement
-from numjit.functor.markers import index
+from numjit.functor.markers import Direction, Primal, index
 from numjit.functor.scalars import diagnosis
+from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
 from numjit.functor.scalars.index_pass import indexed_pipeline
 from numjit.functor.scalars.raw import RawElements
 from numjit.functor.scalars.registry import Helper, register
+from numjit.functor.scalars.seeds import DirectionType
 from numjit.functor.scalars.types import (
-    Element,
     RefusalError,
+    Strong,
     argument_type,
     is_declared,
     parameter_type,
     unwrap,
 )
 from numjit.functor.signature import ArgumentType
+from numjit.math import where
 from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
 
@@ -103,15 +106,23 @@ class Session:
         functor = getattr(fn, "__numjit_functor__", None)
         function = fn if functor is None else functor.fn
         parameters = _relaxed(inspect.signature(function) if functor is None else functor.python_signature)
+        is_primal = isinstance(fn, Primal)
+        indexed = isinstance(fn, Primal) and fn.indexed
+        if indexed:
+            extra = inspect.Parameter("_index", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            listed = (*parameters.parameters.values(), extra)
+            parameters = inspect.Signature(listed, __validate_parameters__=False)
         done: dict[tuple[Any, ...], tuple[Any, object]] = {}
 
         def resolve(args: Any, kws: Any) -> Any:
             folded = self._fold(parameters, args, kws)
             if functor is not None:
-                folded = _declared(functor, folded, self.default_dtype)
+                count = len(folded) - indexed
+                taken = _declared(functor, folded[:count], self.default_dtype)
+                folded = (*taken, *([types.int64] if indexed else []))
             if folded not in done:
-                compiled = self.compile(function, folded)
-                if functor is not None:
+                compiled = self.compile(function, folded, indexed=indexed)
+                if functor is not None and not is_primal:  # whose caller converts as the call would
                     _check_results(functor, compiled.signature.return_type)
                 key = object()
                 linked = () if compiled.library is self.library else (compiled.library,)
@@ -180,9 +191,24 @@ def _declared(functor: PythonFunctor, kinds: tuple[Any, ...], default_dtype: DTy
         if parameter.raw
         else kind
         if dtype is argument.dtype and not is_declared(parameter)
-        else parameter_type(parameter, dtype, argument, default_dtype)
+        else _converted(functor, kind, parameter_type(parameter, dtype, argument, default_dtype))
         for kind, parameter, argument, dtype in zip(kinds, parameters, arguments, inputs, strict=True)
     )
+
+
+def _converted(functor: PythonFunctor, kind: Any, declared: Any) -> Any:
+    """Return a declared parameter type with the derivatives of the value that is passed."""
+    if not isinstance(kind, Dual):
+        return declared
+    if kind.is_severed and is_inexact(declared.dtype):
+        raise severed(str(declared.dtype))
+    loses_part = kind.dtype.is_complex and not declared.dtype.is_complex
+    if not kind.is_severed and (loses_part or not is_inexact(declared.dtype)):
+        raise RefusalError(
+            f"{functor.name!r} takes a {declared.dtype}, to which a differentiated {kind.dtype} cannot be "
+            f"converted without losing the derivative; convert before, {REMEDY}"
+        )
+    return with_element(kind, declared)
 
 
 def _check_results(functor: PythonFunctor, found: Any) -> None:
@@ -204,8 +230,9 @@ def _divmod(x: Any, y: Any) -> Any:
 def _modf(x: Any) -> Any:
     value = float(x)
     whole = float(math.trunc(value))
-    rest = value - whole if value != whole else 0.0  # infinity has no rest
-    return math.copysign(rest, value), whole
+    # Of a negative whole number it is -0.0, of infinity 0 with its sign; the derivative is 1 even there.
+    rest = where(value > 0.0, value - whole, where(value < 0.0, -(whole - value), value))
+    return where(math.isinf(value), math.copysign(0.0, value), rest), whole
 
 
 def _polar(x: Any) -> Any:
@@ -231,6 +258,8 @@ class _TypingMixin:
         reason = diagnosis.foreign_reason(value)
         if reason is not None:
             raise RefusalError(reason)
+        if isinstance(value, Direction):
+            return DirectionType(value)
         if value is index:
             raise RefusalError(
                 "numjit.index() can be called in the functor's body only; call it there, pass the number on"
@@ -249,7 +278,7 @@ class _TypingMixin:
         found = super().resolve_getattr(kind, name)  # type: ignore[misc]
         if found is None and isinstance(kind, types.Module):
             raise RefusalError(f"{kind.pymod.__name__}.{name} is not supported in a functor")
-        if found is None and isinstance(kind, Element):
+        if found is None and isinstance(kind, Strong):
             raise RefusalError(
                 f"elements have no attribute {name!r}; use Python's math functions and operators"
             )

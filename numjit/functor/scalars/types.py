@@ -83,16 +83,21 @@ class Strong(types.Type):  # type: ignore[misc]
         its own overloads (``max`` of a tuple, say) in contexts that are not numjit's.
     """
 
+    #: 0 for elements; higher for duals (`numjit.functor.scalars.dual`), which carry derivatives.
+    level: int = 0
+
     def __init__(self, dtype: DType, category: Category, default_dtype: DType, name: str) -> None:
         self.dtype = dtype
         self.category = category
         self.default_dtype = default_dtype
         super().__init__(name)
 
-    def unify(self, typingctx: Any, other: Any) -> Any:  # noqa: ARG002
+    def unify(self, typingctx: Any, other: Any) -> Any:
         """Return the type that a variable assigned both `self` and `other` has, or None."""
         if argument_type(other) is None:
             return None
+        if isinstance(other, Strong) and other.level > self.level:
+            return other.unify(typingctx, self)
         try:
             return result_element((self, other))
         except RefusalError:

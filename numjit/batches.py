@@ -1,0 +1,78 @@
+"""Calls under ``vmap``: a batch becomes one more dimension, in front, of the operands that have it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from numjit.autograd import Request, call, is_batched
+from numjit.errors import AutogradError
+
+__all__ = ["in_batch", "over_batch"]
+
+
+def over_batch(size: int, dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+    """Call over a batch: arguments with a batch have it at `dims`, results at the front."""
+    operation = request.operation
+    raws = operation.functor.signature.raws
+    if operation.is_nullary or operation.functor.uses_index or any(dims[k] is not None for k in raws):
+        return _one_by_one(size, dims, request, bound)
+    lifted, zero_dim = _lifted(dims, request, bound)
+    return call(dataclasses.replace(request, zero_dim=zero_dim), lifted)
+
+
+def in_batch(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+    """Call within one of ``torch.autograd``'s own batches, which custom functions see from inside."""
+    import torch
+
+    level = torch._C._vmapmode_increment_nesting()
+    torch._C._vmapmode_decrement_nesting()
+    plain = list(bound)
+    dims: list[int | None] = [None] * len(bound)
+    while all(dim is None for dim in dims):
+        level -= 1
+        for k, x in enumerate(bound):
+            if isinstance(x, torch.Tensor) and is_batched(x):
+                # What has no batch at this level is expanded to one of the size said, 0.
+                whole = torch._remove_batch_dim(x, level, 0, 0)
+                if whole.shape[0]:
+                    plain[k], dims[k] = whole, 0
+    size = next(x.shape[0] for x, dim in zip(plain, dims, strict=True) if dim == 0)
+    results = over_batch(size, dims, request, plain)
+    return tuple(torch._add_batch_dim(result, 0, level) for result in results)
+
+
+def _lifted(dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tuple[list[Any], frozenset[int]]:
+    """Put batch dimensions in front, with as many of size 1 behind them as broadcasting needs."""
+    raws = request.operation.functor.signature.raws
+    ranks = [
+        len(x.shape) - (dim is not None) if hasattr(x, "shape") else 0
+        for x, dim in zip(bound, dims, strict=True)
+    ]
+    rank = max((n for k, n in enumerate(ranks) if k not in raws), default=0)
+    lifted, zero_dim = [], set(request.zero_dim)
+    for k, (x, dim) in enumerate(zip(bound, dims, strict=True)):
+        if dim is None:
+            lifted.append(x)
+            continue
+        moved = x.movedim(dim, 0)
+        if not ranks[k]:
+            zero_dim.add(k)
+        lifted.append(moved.reshape(moved.shape[0], *(1,) * (rank - ranks[k]), *moved.shape[1:]))
+    return lifted, frozenset(zero_dim)
+
+
+def _one_by_one(size: int, dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+    """Call for each element of a batch, where a batch is no dimension like others to the functor."""
+    import torch
+
+    rows = [
+        call(request, [x if dim is None else x.select(dim, n) for x, dim in zip(bound, dims, strict=True)])
+        for n in range(size)
+    ]
+    if not rows:
+        raise AutogradError(
+            f"{request.operation.__name__}(): vmap over a batch without elements; pass one at least"
+        )
+    return tuple(torch.stack(column) for column in zip(*rows, strict=True))

@@ -1,0 +1,517 @@
+// The derivatives of math functions: rules for duals beside the functions of plain numbers, under every name that
+// a functor may call them by. Follows dual.h; what the rules are stands in docs/gradients_cpp_rules.md.
+#ifdef __CUDACC_RTC__
+#define NUMJIT_CUDA(f) using ::f;
+#else
+#define NUMJIT_CUDA(f) using ::numjit_scope::f;
+#endif
+
+namespace numjit_dual {
+// ---------------------------------------------------------------------- functions of plain numbers
+// (beside which the rules below stand; those for a Dual's own parts are found by their argument)
+
+#define NUMJIT_STANDARD_NAMES(DO)                                                                               \
+  DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atanh) DO(cbrt) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc)  \
+  DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(floor) DO(lgamma) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb)        \
+  DO(nearbyint) DO(rint) DO(round) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) DO(tgamma) DO(trunc) DO(atan2)    \
+  DO(copysign) DO(fdim) DO(fmax) DO(fmin) DO(fmod) DO(hypot) DO(pow) DO(remainder) DO(isfinite) DO(isinf)       \
+  DO(isnan) DO(signbit) DO(abs) DO(fma) DO(frexp) DO(ilogb) DO(ldexp) DO(llrint) DO(llround) DO(lrint)          \
+  DO(lround) DO(modf) DO(scalbln) DO(scalbn)
+#define NUMJIT_CUDA_NAMES(DO)                                                                                   \
+  DO(cospi) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp10) DO(normcdf) DO(normcdfinv) DO(rcbrt) DO(rhypot) DO(rsqrt) \
+  DO(sinpi) DO(norm3d) DO(sincos) DO(sincospi) DO(max) DO(min)
+// Those that exist with an f, computing in float.
+#define NUMJIT_FLOAT_NAMES(DO)                                                                                  \
+  DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atanh) DO(cbrt) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc)  \
+  DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(floor) DO(lgamma) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb)        \
+  DO(nearbyint) DO(rint) DO(round) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) DO(tgamma) DO(trunc) DO(atan2)    \
+  DO(copysign) DO(fdim) DO(fmax) DO(fmin) DO(fmod) DO(hypot) DO(pow) DO(remainder) DO(fma) DO(frexp)            \
+  DO(ldexp) DO(scalbn) DO(modf) DO(cospi) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp10) DO(normcdf) DO(normcdfinv) \
+  DO(rcbrt) DO(rhypot) DO(rsqrt) DO(sinpi) DO(norm3d) DO(sincos) DO(sincospi) DO(lrint) DO(lround) DO(llrint)   \
+  DO(llround) DO(ilogb)
+#define NUMJIT_INTRINSIC_NAMES(DO)                                                                              \
+  DO(__cosf) DO(__exp10f) DO(__expf) DO(__fadd_rn) DO(__fdiv_rn) DO(__fdividef) DO(__fmaf_rn) DO(__fmul_rn)     \
+  DO(__frcp_rn) DO(__frsqrt_rn) DO(__fsqrt_rn) DO(__fsub_rn) DO(__log10f) DO(__log2f) DO(__logf) DO(__powf)     \
+  DO(__saturatef) DO(__sinf) DO(__tanf) DO(fdividef) DO(__dadd_rn) DO(__dsub_rn) DO(__dmul_rn) DO(__ddiv_rn)    \
+  DO(__fma_rn) DO(__sincosf)
+// In a namespace of their own, so that naming a rule elsewhere does not name these with it.
+namespace plain {
+#define NUMJIT_USING(f) using ::numjit_standard::f;
+NUMJIT_STANDARD_NAMES(NUMJIT_USING)
+#undef NUMJIT_USING
+NUMJIT_CUDA_NAMES(NUMJIT_CUDA)
+NUMJIT_INTRINSIC_NAMES(NUMJIT_CUDA)
+}  // namespace plain
+using namespace plain;
+
+template <class R>
+NUMJIT_DUAL R max_of(const R& x, const R& y) {
+  return x < y || x != x ? y : x;
+}
+
+// ----------------------------------------------------------------------------------------- unary rules
+// x is the argument, y the value. A name with f computes in float.
+
+#define NUMJIT_RULE(f, SLOPE)                        \
+  template <class R, int N, class H>                          \
+  NUMJIT_DUAL Dual<R, N, H> f(const Dual<R, N, H>& a) {    \
+    const R x = a.v, y = f(x);                       \
+    (void)x;                                         \
+    Dual<R, N, H> r(y);                                 \
+    chain(r, a, static_cast<R>(SLOPE));              \
+    return r;                                        \
+  }
+#define NUMJIT_FLOAT(f, g)                                                    \
+  template <class R, int N, class H>                                                   \
+  NUMJIT_DUAL with_leaf<Dual<R, N, H>, float> f(const Dual<R, N, H>& a) {           \
+    return g(static_cast<with_leaf<Dual<R, N, H>, float>>(a));                   \
+  }
+#define NUMJIT_RULES(name, SLOPE) NUMJIT_RULE(name, SLOPE) NUMJIT_FLOAT(name##f, name)
+
+template <class R>
+NUMJIT_DUAL R sign(const R& x) {
+  return x > R(0) ? R(1) : x < R(0) ? R(-1) : R(0);
+}
+NUMJIT_RULES(exp, y)
+NUMJIT_RULES(exp2, y * R(0.69314718055994530942))
+NUMJIT_RULES(exp10, y * R(2.30258509299404568402))
+NUMJIT_RULES(expm1, y + R(1))
+NUMJIT_RULES(log, R(1) / x)
+NUMJIT_RULES(log2, R(1) / (x * R(0.69314718055994530942)))
+NUMJIT_RULES(log10, R(1) / (x * R(2.30258509299404568402)))
+NUMJIT_RULES(log1p, R(1) / (x + R(1)))
+NUMJIT_RULES(sqrt, R(0.5) / y)
+NUMJIT_RULES(rsqrt, R(-0.5) * y * y * y)
+NUMJIT_RULES(cbrt, R(1) / (R(3) * y * y))
+NUMJIT_RULES(rcbrt, y * y * y * y / R(-3))
+NUMJIT_RULES(cosh, sinh(x))
+NUMJIT_RULES(sinh, cosh(x))
+NUMJIT_RULES(tanh, R(1) - y * y)
+NUMJIT_RULES(tan, R(1) + y * y)
+NUMJIT_RULE(sin, cos(x))
+NUMJIT_RULE(cos, -sin(x))
+NUMJIT_FLOAT(sinf, sin)
+NUMJIT_FLOAT(cosf, cos)
+NUMJIT_RULE(sinpi, cospi(x) * R(3.14159265358979323846))
+NUMJIT_RULE(cospi, sinpi(x) * R(-3.14159265358979323846))
+NUMJIT_FLOAT(sinpif, sinpi)
+NUMJIT_FLOAT(cospif, cospi)
+NUMJIT_RULES(asin, R(1) / sqrt(R(1) - x * x))
+NUMJIT_RULES(acos, R(-1) / sqrt(R(1) - x * x))
+NUMJIT_RULES(atan, R(1) / (x * x + R(1)))
+NUMJIT_RULES(asinh, R(1) / sqrt(x * x + R(1)))
+NUMJIT_RULES(acosh, R(1) / sqrt(x * x - R(1)))
+NUMJIT_RULES(atanh, R(1) / (R(1) - x * x))
+NUMJIT_RULES(erf, R(1.12837916709551257390) * exp(-(x * x)))
+NUMJIT_RULES(erfc, R(-1.12837916709551257390) * exp(-(x * x)))
+NUMJIT_RULES(erfcx, R(2) * x * y - R(1.12837916709551257390))
+NUMJIT_RULES(erfinv, R(0.88622692545275801365) * exp(y * y))
+NUMJIT_RULES(erfcinv, R(-0.88622692545275801365) * exp(y * y))
+NUMJIT_RULES(normcdf, R(0.39894228040143267794) * exp(R(-0.5) * x * x))
+NUMJIT_RULES(normcdfinv, R(2.50662827463100050242) * exp(R(0.5) * y * y))
+NUMJIT_RULES(fabs, sign(x))
+NUMJIT_RULE(abs, sign(x))
+
+// Digamma, and trigamma for second derivatives: recurrence up to 10, then the asymptotic series.
+template <class R>
+NUMJIT_DUAL R trigamma(R x) {
+  static_assert(depth<R> == 0, "no derivative for trigamma: this is the third derivative of lgamma or tgamma; "
+                               "write it with numjit.differentiable");
+  const bool flip = x < R(0.5);
+  R sum = 0;
+  if (flip) {
+    const R s = sinpi(x);
+    sum = R(9.86960440108935861883) / (s * s);
+    x = R(1) - x;
+  }
+  R series = 0;
+  for (int k = 0; k < 10; ++k, x += R(1)) series += R(1) / (x * x);
+  const R w = R(1) / (x * x);
+  const R tail = R(1.0 / 6) - w * (R(1.0 / 30) - w * (R(1.0 / 42) - w * (R(1.0 / 30) - w * R(5.0 / 66))));
+  series += (R(1) + R(0.5) / x + w * tail) / x;
+  return flip ? sum - series : series;
+}
+template <class R>
+NUMJIT_DUAL R digamma(R x) {
+  if (x == R(0)) return copysign(std::numeric_limits<R>::infinity(), -x);
+  R sum = 0;
+  if (x < R(0)) {
+    if (x == floor(x)) return std::numeric_limits<R>::quiet_NaN();
+    const R part = x - trunc(x);
+    sum = R(-3.14159265358979323846) * cospi(part) / sinpi(part);
+    x = R(1) - x;
+  }
+  while (x < R(10)) {
+    sum -= R(1) / x;
+    x += R(1);
+  }
+  const R w = R(1) / (x * x);
+  const R tail = R(1.0 / 12) - w * (R(1.0 / 120) - w * (R(1.0 / 252) - w * (R(1.0 / 240) - w * (R(1.0 / 132)
+                 - w * (R(691.0 / 32760) - w * R(1.0 / 12))))));
+  return sum + log(x) - R(0.5) / x - w * tail;
+}
+template <class R, int N, class H>
+NUMJIT_DUAL Dual<R, N, H> digamma(const Dual<R, N, H>& a) {
+  Dual<R, N, H> r(digamma(a.v));
+  chain(r, a, trigamma(a.v));
+  return r;
+}
+NUMJIT_RULES(lgamma, digamma(x))
+NUMJIT_RULES(tgamma, y * digamma(x))
+
+NUMJIT_RULE(__expf, y)
+NUMJIT_RULE(__exp10f, y * R(2.30258509299404568402))
+NUMJIT_RULE(__logf, R(1) / x)
+NUMJIT_RULE(__log2f, R(1) / (x * R(0.69314718055994530942)))
+NUMJIT_RULE(__log10f, R(1) / (x * R(2.30258509299404568402)))
+NUMJIT_RULE(__sinf, __cosf(x))
+NUMJIT_RULE(__cosf, -__sinf(x))
+NUMJIT_RULE(__tanf, R(1) + y * y)
+NUMJIT_RULE(__frcp_rn, -(y * y))
+NUMJIT_RULE(__fsqrt_rn, R(0.5) / y)
+NUMJIT_RULE(__frsqrt_rn, R(-0.5) * y * y * y)
+
+// Flat almost everywhere: the result is a constant.
+#define NUMJIT_STEP(name)                               \
+  template <class R, int N, class H>                             \
+  NUMJIT_DUAL Dual<R, N, H> name(const Dual<R, N, H>& a) {    \
+    return Dual<R, N, H>(name(a.v));                       \
+  }                                                     \
+  NUMJIT_FLOAT(name##f, name)
+NUMJIT_STEP(ceil)
+NUMJIT_STEP(floor)
+NUMJIT_STEP(logb)
+NUMJIT_STEP(nearbyint)
+NUMJIT_STEP(rint)
+NUMJIT_STEP(round)
+NUMJIT_STEP(trunc)
+#undef NUMJIT_STEP
+#define NUMJIT_WHOLE(name)                           \
+  template <class R, int N, class H>                          \
+  NUMJIT_DUAL auto name(const Dual<R, N, H>& a) {       \
+    return name(a.v);                                \
+  }
+#define NUMJIT_WHOLES(name)                          \
+  NUMJIT_WHOLE(name)                                 \
+  template <class R, int N, class H>                          \
+  NUMJIT_DUAL auto name##f(const Dual<R, N, H>& a) {    \
+    return name(static_cast<float>(at_bottom(a)));   \
+  }
+template <class S>
+NUMJIT_DUAL constexpr auto at_bottom(const S& s) {
+  if constexpr (depth<S> > 0)
+    return at_bottom(s.v);
+  else
+    return s;
+}
+NUMJIT_WHOLE(isfinite)
+NUMJIT_WHOLE(isinf)
+NUMJIT_WHOLE(isnan)
+NUMJIT_WHOLE(signbit)
+NUMJIT_WHOLES(ilogb)
+NUMJIT_WHOLES(llrint)
+NUMJIT_WHOLES(llround)
+NUMJIT_WHOLES(lrint)
+NUMJIT_WHOLES(lround)
+#undef NUMJIT_WHOLE
+#undef NUMJIT_WHOLES
+
+// ------------------------------------------------------------------------------ rules of two arguments
+// x and y are the arguments, z the value.
+
+#define NUMJIT_RULE2(f, SLOPE_A, SLOPE_B)                                          \
+  template <class A, class B, if_dual<A, B> = 0>                                   \
+  NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
+    constexpr int D = top<A, B>;                                                   \
+    const auto z = f(value<D>(a), value<D>(b));                                    \
+    using R = std::remove_cv_t<decltype(z)>;                                       \
+    const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b));      \
+    (void)x, (void)y;                                                              \
+    Dual<R, directions<A, B>, home<A, B>> r(z);                                                \
+    if constexpr (depth<A> == D) chain(r, a, static_cast<R>(SLOPE_A));             \
+    if constexpr (depth<B> == D) chain(r, b, static_cast<R>(SLOPE_B));             \
+    return r;                                                                      \
+  }
+#define NUMJIT_FLOAT2(f, g)                                                        \
+  template <class A, class B, if_dual<A, B> = 0>                                   \
+  NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
+    return g(static_cast<with_leaf<A, float>>(a), static_cast<with_leaf<B, float>>(b)); \
+  }
+#define NUMJIT_RULES2(name, SLOPE_A, SLOPE_B) NUMJIT_RULE2(name, SLOPE_A, SLOPE_B) NUMJIT_FLOAT2(name##f, name)
+
+template <class R, class B>
+NUMJIT_DUAL R power_slope(const R& x, const R& y, const B&) {
+  if constexpr (depth<B> == 0) {  // a literal, mostly: spares a second power
+    if (y == R(2)) return R(2) * x;
+    if (y == R(3)) return R(3) * x * x;
+  }
+  if (y == R(0)) return R(0);
+  return y * pow(x, y - R(1));
+}
+template <class R>
+NUMJIT_DUAL R power_growth(const R& x, const R& y, const R& z) {
+  if (x == R(0) && y >= R(0)) return R(0);
+  return z * log(x);
+}
+template <class R>
+NUMJIT_DUAL R sign_moved(const R& x, const R& y) {
+  return x == R(0) ? R(0) : signbit(x) == signbit(y) ? R(1) : R(-1);
+}
+template <class R>
+NUMJIT_DUAL R angle_slope(const R& above, const R& x, const R& y) {
+  const R square = x * x + y * y;
+  return square == R(0) ? R(0) : R(above / square);
+}
+NUMJIT_RULES2(pow, power_slope(x, y, b), power_growth(x, y, z))
+NUMJIT_RULES2(atan2, angle_slope(y, x, y), angle_slope(-x, x, y))
+NUMJIT_RULES2(hypot, x / z, y / z)
+NUMJIT_RULES2(rhypot, -(x * z * z * z), -(y * z * z * z))
+NUMJIT_RULES2(fmod, R(1), -trunc(x / y))
+NUMJIT_RULES2(remainder, R(1), -rint((x - z) / y))
+NUMJIT_RULES2(copysign, sign_moved(x, y), R(0))
+NUMJIT_RULE2(__powf, power_slope(x, y, b), power_growth(x, y, z))
+NUMJIT_RULE2(__fdividef, R(1) / y, -(z / y))
+NUMJIT_RULE2(fdividef, R(1) / y, -(z / y))
+NUMJIT_RULE2(__fadd_rn, R(1), R(1))
+NUMJIT_RULE2(__fsub_rn, R(1), R(-1))
+NUMJIT_RULE2(__fmul_rn, y, x)
+NUMJIT_RULE2(__fdiv_rn, R(1) / y, -(z / y))
+NUMJIT_RULE2(__dadd_rn, R(1), R(1))
+NUMJIT_RULE2(__dsub_rn, R(1), R(-1))
+NUMJIT_RULE2(__dmul_rn, y, x)
+NUMJIT_RULE2(__ddiv_rn, R(1) / y, -(z / y))
+
+// The partials of one of two, half of each where they tie.
+template <class R, class Q, int N>
+NUMJIT_DUAL void keep(Partials<R, N>& r, const Partials<Q, N>& a, bool whole, bool half) {
+  const R d = static_cast<R>(a.head.d);
+  add(r.head, half ? R(R(0.5) * d) : d, a.head.on & (whole | half));
+  if constexpr (N > 1) keep(r.tail, a.tail, whole, half);
+}
+template <class R, int N, class H, class A>
+NUMJIT_DUAL void keep(Dual<R, N, H>& r, const A& a, bool whole, bool half) {
+  if constexpr (depth<A> == depth<Dual<R, N, H>>) keep(r.p, a.p, whole, half);
+}
+#define NUMJIT_PICK(f, VALUE, SECOND)                                              \
+  template <class A, class B, if_dual<A, B> = 0>                                   \
+  NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
+    constexpr int D = top<A, B>;                                                   \
+    using R = std::remove_cv_t<decltype(value<D>(a) + value<D>(b))>;               \
+    const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b));      \
+    Dual<R, directions<A, B>, home<A, B>> r(static_cast<R>(VALUE));                            \
+    const bool tie = x == y, second = SECOND;                                      \
+    keep(r, a, !tie & !second, tie);                                               \
+    keep(r, b, !tie & second, tie);                                                \
+    return r;                                                                      \
+  }
+NUMJIT_PICK(fmax, fmax(x, y), x < y || x != x)
+NUMJIT_PICK(fmin, fmin(x, y), y < x || x != x)
+NUMJIT_FLOAT2(fmaxf, fmax)
+NUMJIT_FLOAT2(fminf, fmin)
+// CUDA's max and min are fmax and fmin; std::max and std::min differ from them in NaN only.
+NUMJIT_PICK(max, (x < y || x != x ? y : x), x < y || x != x)
+NUMJIT_PICK(min, (y < x || x != x ? y : x), y < x || x != x)
+NUMJIT_PICK(std_max, (x < y ? y : x), x < y)
+NUMJIT_PICK(std_min, (y < x ? y : x), y < x)
+#undef NUMJIT_PICK
+template <class A, class B, if_dual<A, B> = 0>
+NUMJIT_DUAL auto fdim(const A& a, const B& b) {
+  constexpr int D = top<A, B>;
+  auto r = a - b;
+  const auto z = fdim(value<D>(a), value<D>(b));
+  using R = std::remove_cv_t<decltype(z)>;
+  return value<D>(a) <= value<D>(b) ? Dual<R, directions<A, B>, home<A, B>>(z) : Dual<R, directions<A, B>, home<A, B>>(r);
+}
+NUMJIT_FLOAT2(fdimf, fdim)
+template <class R, int N, class H, class L, class U, std::enable_if_t<(depth<L> >= 0 && depth<U> >= 0), int> = 0>
+NUMJIT_DUAL constexpr Dual<R, N, H> clamp(const Dual<R, N, H>& x, const L& low, const U& high) {
+  return x < low ? Dual<R, N, H>(low) : high < x ? Dual<R, N, H>(high) : x;
+}
+// Those of namespace std, which the functions of the library for any type must not be preferred to.
+namespace standard {
+template <class S>
+using if_number = std::enable_if_t<depth<S> == 0, int>;
+#define NUMJIT_PAIR(name)                                                                     \
+  template <class R, int N, class H>                                                          \
+  NUMJIT_DUAL Dual<R, N, H> name(const Dual<R, N, H>& a, const Dual<R, N, H>& b) {            \
+    return std_##name(a, b);                                                                  \
+  }                                                                                           \
+  template <class R, int N, class H, class S, if_number<S> = 0>                               \
+  NUMJIT_DUAL auto name(const Dual<R, N, H>& a, const S& b) {                                 \
+    return std_##name(a, b);                                                                  \
+  }                                                                                           \
+  template <class S, class R, int N, class H, if_number<S> = 0>                               \
+  NUMJIT_DUAL auto name(const S& a, const Dual<R, N, H>& b) {                                 \
+    return std_##name(a, b);                                                                  \
+  }
+NUMJIT_PAIR(max)
+NUMJIT_PAIR(min)
+#undef NUMJIT_PAIR
+template <class R, int N, class H>
+NUMJIT_DUAL constexpr Dual<R, N, H> clamp(
+    const Dual<R, N, H>& x, const Dual<R, N, H>& low, const Dual<R, N, H>& high) {
+  return x < low ? low : high < x ? high : x;
+}
+template <class R, int N, class H, class S, if_number<S> = 0>
+NUMJIT_DUAL constexpr Dual<R, N, H> clamp(const Dual<R, N, H>& x, const S& low, const S& high) {
+  return ::numjit_dual::clamp(x, low, high);
+}
+template <class R, int N, class H, class L, class U,
+          std::enable_if_t<(depth<L> >= 0 && depth<U> >= 0 && !std::is_same_v<L, U>), int> = 0>
+NUMJIT_DUAL constexpr Dual<R, N, H> clamp(const Dual<R, N, H>& x, const L& low, const U& high) {
+  return ::numjit_dual::clamp(x, low, high);
+}
+}  // namespace standard
+template <class R, int N, class H>
+NUMJIT_DUAL with_leaf<Dual<R, N, H>, float> __saturatef(const Dual<R, N, H>& a) {
+  return clamp(static_cast<with_leaf<Dual<R, N, H>, float>>(a), 0.0f, 1.0f);
+}
+
+// --------------------------------------------------------------------------------- three and pointers
+
+template <class A, class B, class C>
+using if_dual3 = std::enable_if_t<
+    (depth<A> >= 0 && depth<B> >= 0 && depth<C> >= 0 && (depth<A> > 0 || depth<B> > 0 || depth<C> > 0)), int>;
+#define NUMJIT_RULE3(f, SLOPE_A, SLOPE_B, SLOPE_C)                                 \
+  template <class A, class B, class C, if_dual3<A, B, C> = 0>                      \
+  NUMJIT_DUAL auto f(const A& a, const B& b, const C& c) {                         \
+    constexpr int D = top<A, B> < depth<C> ? depth<C> : top<A, B>;                 \
+    const auto z = f(value<D>(a), value<D>(b), value<D>(c));                       \
+    using R = std::remove_cv_t<decltype(z)>;                                       \
+    const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b)), w = static_cast<R>(value<D>(c)); \
+    (void)x, (void)y, (void)w;                                                     \
+    Dual<R, depth<C> == D ? count<C> : directions<A, B>, wider_home<home<A, B>, home_of<C>>> r(z);                     \
+    if constexpr (depth<A> == D) chain(r, a, static_cast<R>(SLOPE_A));             \
+    if constexpr (depth<B> == D) chain(r, b, static_cast<R>(SLOPE_B));             \
+    if constexpr (depth<C> == D) chain(r, c, static_cast<R>(SLOPE_C));             \
+    return r;                                                                      \
+  }
+NUMJIT_RULE3(fma, y, x, R(1))
+NUMJIT_RULE3(__fmaf_rn, y, x, R(1))
+NUMJIT_RULE3(__fma_rn, y, x, R(1))
+NUMJIT_RULE3(norm3d, x / z, y / z, w / z)
+#define NUMJIT_FLOAT3(f, g)                                                        \
+  template <class A, class B, class C, if_dual3<A, B, C> = 0>                      \
+  NUMJIT_DUAL auto f(const A& a, const B& b, const C& c) {                         \
+    return g(static_cast<with_leaf<A, float>>(a), static_cast<with_leaf<B, float>>(b), \
+             static_cast<with_leaf<C, float>>(c));                                 \
+  }
+NUMJIT_FLOAT3(fmaf, fma)
+NUMJIT_FLOAT3(norm3df, norm3d)
+#undef NUMJIT_FLOAT3
+
+// Scaling by a power of two is linear.
+#define NUMJIT_SCALE(name, I)                                                      \
+  template <class R, int N, class H>                                                        \
+  NUMJIT_DUAL Dual<R, N, H> name(const Dual<R, N, H>& a, I n) {                          \
+    Dual<R, N, H> r(name(a.v, n));                                                    \
+    each(r.p, a.p, [n](Partial<R>& sum, const Partial<R>& part) {                  \
+      add(sum, static_cast<R>(name(part.d, n)), part.on);                           \
+    });                                                                            \
+    return r;                                                                      \
+  }                                                                                \
+  template <class R, int N, class H>                                                        \
+  NUMJIT_DUAL auto name##f(const Dual<R, N, H>& a, I n) {                             \
+    return name(static_cast<with_leaf<Dual<R, N, H>, float>>(a), n);                  \
+  }
+NUMJIT_SCALE(ldexp, int)
+NUMJIT_SCALE(scalbn, int)
+NUMJIT_SCALE(scalbln, long)
+#undef NUMJIT_SCALE
+template <class R, int N, class H>
+NUMJIT_DUAL Dual<R, N, H> frexp(const Dual<R, N, H>& a, int* exponent) {
+  frexp(a.v, exponent);
+  return ldexp(a, -*exponent);
+}
+template <class R, int N, class H>
+NUMJIT_DUAL auto frexpf(const Dual<R, N, H>& a, int* exponent) {
+  return frexp(static_cast<with_leaf<Dual<R, N, H>, float>>(a), exponent);
+}
+template <class R, int N, class H>
+NUMJIT_DUAL Dual<R, N, H> modf(const Dual<R, N, H>& a, Dual<R, N, H>* whole) {
+  const Dual<R, N, H> kept = a;
+  R part = R(0);
+  Dual<R, N, H> r(modf(kept.v, &part));
+  *whole = Dual<R, N, H>(part);
+  chain(r, kept, R(1));
+  return r;
+}
+template <class R, int N, class H>
+NUMJIT_DUAL Dual<R, N, H> modff(const Dual<R, N, H>& a, Dual<R, N, H>* whole) {
+  return modf(a, whole);
+}
+#define NUMJIT_SINCOS(f, SIN, COS)                                                  \
+  template <class R, int N, class H>                                                         \
+  NUMJIT_DUAL void f(const Dual<R, N, H>& a, Dual<R, N, H>* s, Dual<R, N, H>* c) {           \
+    const Dual<R, N, H> kept = a;                                                      \
+    *s = SIN(kept);                                                                 \
+    *c = COS(kept);                                                                 \
+  }
+NUMJIT_SINCOS(sincos, sin, cos)
+NUMJIT_SINCOS(sincospi, sinpi, cospi)
+NUMJIT_SINCOS(sincosf, sinf, cosf)
+NUMJIT_SINCOS(sincospif, sinpif, cospif)
+NUMJIT_SINCOS(__sincosf, __sinf, __cosf)
+#undef NUMJIT_SINCOS
+
+// Functions that have no derivative here: said at the call, instead of a conversion that drops it.
+#define NUMJIT_REFUSED(DO)                                                                                    \
+  DO(nextafter) DO(remquo) DO(j0) DO(j1) DO(jn) DO(y0) DO(y1) DO(yn) DO(cyl_bessel_i0) DO(cyl_bessel_i1)      \
+  DO(j0f) DO(j1f) DO(y0f) DO(y1f) DO(nextafterf) DO(norm4d) DO(rnorm3d) DO(rnorm4d) DO(nexttoward)            \
+  DO(__float_as_int) DO(__float_as_uint) DO(__double_as_longlong)
+template <class A, class... Rest>
+constexpr bool any_dual = depth<A> > 0 || any_dual<Rest...>;
+template <class A>
+constexpr bool any_dual<A> = (depth<A> > 0);
+#define NUMJIT_REFUSE(f)                                                                            \
+  template <class A, class... Rest, std::enable_if_t<any_dual<A, Rest...>, int> = 0>                \
+  auto f(const A& a, const Rest&...) {                                                              \
+    static_assert(never<A>, "no derivative for " #f "; write it with numjit.differentiable");       \
+    return a;                                                                                       \
+  }
+NUMJIT_REFUSED(NUMJIT_REFUSE)
+#undef NUMJIT_REFUSE
+
+#undef NUMJIT_RULE
+#undef NUMJIT_RULES
+#undef NUMJIT_RULE2
+#undef NUMJIT_RULES2
+#undef NUMJIT_RULE3
+#undef NUMJIT_FLOAT
+#undef NUMJIT_FLOAT2
+}  // namespace numjit_dual
+
+namespace numjit_standard {
+#define NUMJIT_USING(f) using ::numjit_dual::f;
+#ifndef __CUDACC_RTC__
+using ::std::fma;
+using ::std::frexp;
+using ::std::ilogb;
+using ::std::ldexp;
+using ::std::llrint;
+using ::std::llround;
+using ::std::lrint;
+using ::std::lround;
+using ::std::modf;
+using ::std::scalbln;
+using ::std::scalbn;
+#endif
+NUMJIT_STANDARD_NAMES(NUMJIT_USING)
+NUMJIT_USING(nextafter)
+NUMJIT_USING(standard::clamp)
+NUMJIT_USING(standard::max)
+NUMJIT_USING(standard::min)
+}  // namespace numjit_standard
+NUMJIT_STANDARD_NAMES(NUMJIT_USING)
+NUMJIT_CUDA_NAMES(NUMJIT_USING)
+NUMJIT_INTRINSIC_NAMES(NUMJIT_USING)
+NUMJIT_REFUSED(NUMJIT_USING)
+#undef NUMJIT_USING
+#define NUMJIT_USING(name) using ::numjit_dual::name##f;
+NUMJIT_FLOAT_NAMES(NUMJIT_USING)
+#undef NUMJIT_USING
+#undef NUMJIT_FLOAT_NAMES
+#undef NUMJIT_STANDARD_NAMES
+#undef NUMJIT_CUDA_NAMES
+#undef NUMJIT_INTRINSIC_NAMES
+#undef NUMJIT_REFUSED

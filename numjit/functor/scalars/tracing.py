@@ -1,0 +1,391 @@
+"""Applies rules to scalars that may be duals: typing and emission in one pass over the same formulas.
+
+A `Traced` value has a Numba type and, where code is emitted, an LLVM value. Its operators and `call` apply
+rules, so that a derivative formula is written once, as plain Python (`numjit.functor.scalars.derivatives`).
+Applying a rule to duals computes the value with the very rule, and the tangents by the formula, on values
+and tangents that may be duals of a lower level themselves: second derivatives need nothing of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+
+from numjit.functor.scalars.dual import (
+    REMEDY,
+    Dual,
+    element_of,
+    is_inexact,
+    level_of,
+    severed,
+    with_element,
+)
+from numjit.functor.scalars.lowering import Emitter
+from numjit.functor.scalars.rule import Rule
+from numjit.functor.scalars.rules import RULES
+from numjit.functor.scalars.types import Element, RefusalError, Strong, representation
+
+__all__ = ["Linear", "Traced", "Tracer", "call", "lower", "result_kind"]
+
+_NUMBERS = ((bool, types.boolean), (int, types.int64), (float, types.float64), (complex, types.complex128))
+
+
+class Linear:
+    """How a tangent of an operand becomes one of the result, where that is no multiplication."""
+
+    def __init__(self, function: Callable[[Traced], Traced]) -> None:
+        self.function = function
+
+
+class Traced:
+    """A scalar in a formula.
+
+    Attributes
+    ----------
+    tracer
+        What applies rules.
+    kind
+        The Numba type.
+    value
+        The LLVM value in Numba's representation; None while only types are inferred.
+    literal
+        The number behind a constant, where it is known (not while types are inferred).
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, tracer: Tracer, kind: Any, value: Any, literal: Any = None) -> None:
+        self.tracer = tracer
+        self.kind = kind
+        self.value = value
+        self.literal = literal
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether this is a strong complex scalar."""
+        return bool(self.kind.dtype.is_complex)
+
+    @property
+    def real(self) -> Traced:
+        """Real part."""
+        return self.tracer.attribute("real", self)
+
+    @property
+    def imag(self) -> Traced:
+        """Imaginary part."""
+        return self.tracer.attribute("imag", self)
+
+    def conjugate(self) -> Traced:
+        """Return the complex conjugate; a real scalar itself."""
+        return self.tracer.attribute("conjugate", self) if self.is_complex else self
+
+    def _apply(self, function: Any, *operands: Any) -> Traced:
+        return self.tracer.apply(RULES[function], *operands)
+
+    def __add__(self, other: Any) -> Traced:
+        return self._apply(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Traced:
+        return self._apply(operator.add, other, self)
+
+    def __sub__(self, other: Any) -> Traced:
+        return self._apply(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Traced:
+        return self._apply(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Traced:
+        return self._apply(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Traced:
+        return self._apply(operator.mul, other, self)
+
+    def __truediv__(self, other: Any) -> Traced:
+        return self._apply(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Traced:
+        return self._apply(operator.truediv, other, self)
+
+    def __floordiv__(self, other: Any) -> Traced:
+        return self._apply(operator.floordiv, self, other)
+
+    def __pow__(self, other: Any) -> Traced:
+        return self._apply(operator.pow, self, other)
+
+    def __neg__(self) -> Traced:
+        return self._apply(operator.neg, self)
+
+    def __and__(self, other: Any) -> Traced:
+        return self._apply(operator.and_, self, other)
+
+    def __or__(self, other: Any) -> Traced:
+        return self._apply(operator.or_, self, other)
+
+    def __lt__(self, other: Any) -> Traced:
+        return self._apply(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Traced:
+        return self._apply(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Traced:
+        return self._apply(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Traced:
+        return self._apply(operator.ge, self, other)
+
+    def __eq__(self, other: object) -> Traced:  # type: ignore[override]
+        return self._apply(operator.eq, self, other)
+
+
+def call(function: Any, *operands: Any) -> Traced:
+    """Apply a function that has a rule; one operand at least is a `Traced`."""
+    tracer = next(operand.tracer for operand in operands if isinstance(operand, Traced))
+    return tracer.apply(RULES[function], *operands)
+
+
+class Tracer:
+    """Applies rules, emitting code where it has an emitter.
+
+    Parameters
+    ----------
+    emitter
+        Where to emit; None infers types only.
+    """
+
+    def __init__(self, emitter: Emitter | None = None) -> None:
+        self.emitter = emitter
+
+    # -------------------------------------------------------------------------------- scalars
+
+    def scalar(self, value: Any) -> Traced:
+        """Return a Python number, or None, as a `Traced`."""
+        if isinstance(value, Traced):
+            return value
+        if value is None:
+            return Traced(self, types.none, None)
+        kind = next(native for python, native in _NUMBERS if isinstance(value, python))
+        made = None
+        if self.emitter is not None:
+            made = self.emitter.context.get_constant_generic(self.emitter.builder, kind, value)
+        return Traced(self, kind, made, value)
+
+    def parts(self, given: Traced, level: int) -> tuple[Traced, dict[int, Traced]]:
+        """Return value and tangents of a scalar at a level; a lower one has no tangents."""
+        kind = given.kind
+        if not isinstance(kind, Dual) or kind.level != level:
+            return given, {}
+
+        def member(place: int, part: Any) -> Traced:
+            value = None
+            if self.emitter is not None:
+                value = self.emitter.builder.extract_value(given.value, place)
+            return Traced(self, part, value)
+
+        tangents = {
+            direction: member(place, tangent) for place, (direction, tangent) in enumerate(kind.tangents, 1)
+        }
+        return member(0, kind.value), tangents
+
+    def join(self, level: int, value: Traced, tangents: dict[int, Traced]) -> Traced:
+        """Return the dual of a value and its tangents."""
+        directions = sorted(tangents)
+        kind = Dual(level, value.kind, tuple((d, tangents[d].kind) for d in directions))
+        if self.emitter is None:
+            return Traced(self, kind, None)
+        return self._pack(kind, [value, *(tangents[d] for d in directions)])
+
+    def _pack(self, kind: Dual, members: Sequence[Traced]) -> Traced:
+        assert self.emitter is not None
+        structure = self.emitter.context.get_value_type(kind)
+        packed = ir.Constant(structure, ir.Undefined)
+        for place, member in enumerate(members):
+            packed = self.emitter.builder.insert_value(packed, member.value, place)
+        return Traced(self, kind, packed)
+
+    def zero(self, kind: Any) -> Traced:
+        """Return zero as a strong type has it."""
+        if isinstance(kind, Dual):
+            members = [self.zero(kind.value), *(self.zero(tangent) for _, tangent in kind.tangents)]
+            return Traced(self, kind, None) if self.emitter is None else self._pack(kind, members)
+        return self.cast(self.scalar(0.0), kind)
+
+    def cast(self, given: Traced, kind: Any) -> Traced:
+        """Convert a scalar to a type that holds all of its directions; missing ones become zero."""
+        if given.kind == kind:
+            return given
+        if not isinstance(kind, Dual):
+            given = self._plain(given, kind)
+            value = None
+            if self.emitter is not None:
+                source, target = representation(given.kind), representation(kind)
+                value = self.emitter.convert(self.emitter.unpack(source, given.value), source, target)
+                value = self.emitter.pack(target, value)
+            return Traced(self, kind, value, given.literal)
+        if level_of(given.kind) > kind.level:
+            raise RefusalError(f"a derivative would be lost here; keep the value in one type, {REMEDY}")
+        value, tangents = self.parts(given, kind.level)
+        lost = tangents.keys() - {direction for direction, _ in kind.tangents}
+        if lost:
+            raise RefusalError(f"a derivative would be lost here; keep the value in one type, {REMEDY}")
+        members = [self.cast(value, kind.value)]
+        for direction, tangent in kind.tangents:
+            members.append(
+                self.cast(tangents[direction], tangent) if direction in tangents else self.zero(tangent)
+            )
+        return Traced(self, kind, None) if self.emitter is None else self._pack(kind, members)
+
+    def _plain(self, given: Traced, kind: Any) -> Traced:
+        """Return a scalar without derivatives: integers may shed the dual that they were made of."""
+        while isinstance(given.kind, Dual):
+            if not given.kind.is_severed or (isinstance(kind, Strong) and is_inexact(kind.dtype)):
+                raise RefusalError(
+                    f"a differentiated value is converted to {kind}, which loses the derivative; keep it a "
+                    f"float, {REMEDY}"
+                )
+            given, _ = self.parts(given, given.kind.level)
+        return given
+
+    def moved(self, given: Traced, element: Element) -> Traced:
+        """Convert a scalar with all its derivatives to an element type's dtype."""
+        if given.kind == types.none:
+            return given
+        if isinstance(given.kind, Dual) and given.kind.is_severed and is_inexact(element.dtype):
+            raise severed(str(element.dtype))
+        return self.cast(given, with_element(given.kind, element))
+
+    # ------------------------------------------------------------------------------- application
+
+    def attribute(self, name: str, given: Traced) -> Traced:
+        """Apply the rule of an attribute or method."""
+        from numjit.functor.scalars.rules import ATTRIBUTES, METHODS
+
+        return self.apply(ATTRIBUTES.get(name) or METHODS[name], given)
+
+    def apply(self, rule: Rule, *operands: Any) -> Traced:
+        """Apply a rule to scalars and Python numbers.
+
+        Raises
+        ------
+        RefusalError
+            The rule refuses, or has no derivative where one is asked for.
+        """
+        scalars = [self.scalar(operand) for operand in operands]
+        kinds = [scalar.kind for scalar in scalars]
+        if any(level_of(kind) for kind in kinds):
+            return self._apply_dual(rule, scalars)
+        _, result = rule.resolve(kinds)
+        value = None
+        if self.emitter is not None:
+            value = rule.lower(self.emitter, kinds, [scalar.value for scalar in scalars])
+        return Traced(self, result, value)
+
+    def _apply_dual(self, rule: Rule, operands: list[Traced]) -> Traced:
+        from numjit.functor.scalars.derivatives import derivative_of
+
+        derivative = derivative_of(rule)
+        level = max(level_of(operand.kind) for operand in operands)
+        split = [self.parts(operand, level) for operand in operands]
+        values = [value for value, _ in split]
+        is_severed = any(isinstance(o.kind, Dual) and o.kind.is_severed for o in operands)
+        if derivative.is_folded and len(operands) != 2:
+            return self._fold(rule, operands)
+        result = self.apply(rule, *values)
+        if result.kind.dtype.kind == "b":
+            return result
+        if not is_inexact(result.kind.dtype):
+            return self.join(level, result, {})
+        if is_severed:
+            raise severed(str(result.kind.dtype))
+        if derivative.formula is None:
+            raise RefusalError(
+                f"{rule.name} has no derivative; leave it out of what is differentiated, {REMEDY}"
+            )
+        kinds = [value.kind for value in values]
+        promoted = rule.promote(kinds)
+        domain = Element(rule.domain(rule.name, promoted, kinds), promoted.zero_dim, promoted.default_dtype)
+        if derivative.is_choice:
+            return self.join(level, result, self._choose(rule, values[0], split[1][1], split[2][1], domain))
+        inside = [self.moved(value, domain) for value in values]
+        maps = derivative.formula(result, *inside)
+        tangents: dict[int, Traced] = {}
+        for (_, own), how in zip(split, maps, strict=True):
+            if not own:
+                continue
+            scale = how() if callable(how) else how
+            for direction, tangent in own.items():
+                term = _scaled(scale, self.moved(tangent, domain))
+                if term is not None:
+                    term = self.moved(term, element_of(result.kind))
+                    tangents[direction] = tangents[direction] + term if direction in tangents else term
+        return self.join(level, result, tangents) if tangents else result
+
+    def _choose(
+        self, rule: Rule, condition: Traced, yes: dict[int, Traced], no: dict[int, Traced], domain: Element
+    ) -> dict[int, Traced]:
+        """Choose tangents by the condition that their values are chosen by; a missing one is zero."""
+        tangents = {}
+        for direction in sorted({*yes, *no}):
+            sides = [self.moved(side[direction], domain) if direction in side else 0.0 for side in (yes, no)]
+            tangents[direction] = self.apply(rule, condition, *sides)
+        return tangents
+
+    def _fold(self, rule: Rule, operands: list[Traced]) -> Traced:
+        """Apply a rule of any number of operands, which folds them in pairs once they have one dtype."""
+        kinds = [operand.kind for operand in operands]
+        promoted = rule.promote(kinds)
+        domain = Element(rule.domain(rule.name, promoted, kinds), promoted.zero_dim, promoted.default_dtype)
+        found, *rest = (self.moved(operand, domain) for operand in operands)
+        for operand in rest:
+            found = self.apply(rule, found, operand)
+        return found
+
+
+def _scaled(scale: Any, tangent: Traced) -> Traced | None:
+    """Return a tangent times a factor (a number, a scalar, or None for zero), or put through a `Linear`."""
+    if scale is None:
+        return None
+    if isinstance(scale, Linear):
+        return scale.function(tangent)
+    if isinstance(scale, int | float) and abs(scale) == 1:
+        return tangent if scale > 0 else -tangent
+    product: Traced = tangent * scale
+    return product
+
+
+@functools.lru_cache(maxsize=4096)
+def result_kind(rule: Rule, kinds: tuple[Any, ...]) -> Any:
+    """Return the type of a rule's result for operand types, duals or not.
+
+    Raises
+    ------
+    RefusalError
+        The rule refuses these types, or has no derivative where one is asked for.
+    """
+    if not any(level_of(kind) for kind in kinds):
+        return rule.resolve(kinds)[1]
+    tracer = Tracer()
+    return tracer.apply(rule, *(Traced(tracer, kind, None) for kind in kinds)).kind
+
+
+def lower(rule: Rule, emitter: Emitter, kinds: Sequence[Any], values: Sequence[Any], result: Any) -> Any:
+    """Emit a rule on values in Numba's representation; return the result likewise, as type `result`."""
+    if not any(level_of(kind) for kind in kinds):
+        return rule.lower(emitter, kinds, values)
+    tracer = Tracer(emitter)
+    operands = [
+        Traced(tracer, kind, value, _literal(kind, value)) for kind, value in zip(kinds, values, strict=True)
+    ]
+    # Where a literal makes a derivative vanish the type has a direction that the value lacks.
+    return tracer.cast(tracer.apply(rule, *operands), result).value
+
+
+def _literal(kind: Any, value: Any) -> Any:
+    if isinstance(kind, Strong) or not isinstance(value, ir.Constant):
+        return None
+    number = value.constant
+    return number if isinstance(number, int | float) else None
