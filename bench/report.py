@@ -155,7 +155,7 @@ def plot(document: dict[str, Any], path: pathlib.Path) -> None:
     axes.set_ylim(0, 1.15)
     machine = document["environment"]
     axes.set_title(f"{machine['device']}, torch {machine['torch']}, copy {document['roof'] / 1e9:.0f} GB/s")
-    axes.legend(ncols=len(providers), loc="upper center", frameon=False, fontsize=8)
+    figure.legend(ncols=len(providers), loc="outside upper center", frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
@@ -184,6 +184,6 @@ def plot_host(document: dict[str, Any], path: pathlib.Path) -> None:
     axes.set_xticks(range(len(cases)), list(cases), rotation=30, ha="right")
     machine = document["environment"]
     axes.set_title(f"1024 elements, {machine['device']}, torch {machine['torch']}")
-    axes.legend(ncols=4, loc="upper right", frameon=False, fontsize=8)
+    figure.legend(ncols=len(providers), loc="outside upper center", frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
     plt.close(figure)
