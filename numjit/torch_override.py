@@ -7,7 +7,7 @@ import warnings
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from numjit.errors import ArgumentError, NumjitError
+from numjit.errors import ArgumentError, DeviceError, NumjitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,11 +34,20 @@ class Override:
 
         self.op_name = op_name if "::" in op_name else f"aten::{op_name}"
         self._functor = functor
+        if not callable(functor):
+            raise OverrideError(
+                f"the replacement of {self.op_name} is a {type(functor).__name__}; pass an operation made by "
+                "numjit.elementwise, or a callable of tensors"
+            )
         self._key = {"cuda": "CUDA", "cpu": "CPU"}.get(device, "")
         if not self._key:
-            raise OverrideError(f"device={device!r}; say 'cuda' or 'cpu'")
+            raise OverrideError(f"{self.op_name} for device={device!r}; say 'cuda' or 'cpu'")
         namespace, name = self.op_name.split("::", 1)
-        base, _, overload = name.partition(".")
+        base, dot, overload = name.partition(".")
+        if dot and not overload:
+            raise OverrideError(
+                f"{self.op_name!r} names no overload after the dot; say which, or {self.op_name[:-1]!r}"
+            )
         try:
             packet = getattr(getattr(torch.ops, namespace), base)
             self._overload = getattr(packet, overload or "default")
@@ -82,7 +91,10 @@ class Override:
         import torch
 
         with torch.no_grad():
-            return self._functor(*tensors, **scalars)
+            try:
+                return self._functor(*tensors, **scalars)
+            except DeviceError as error:
+                raise DeviceError(f"{self.op_name}, overridden on {self._key}: {error}") from None
 
     def install(self) -> Override:
         """Replace the kernel until `remove`.
@@ -155,7 +167,7 @@ def override(op_name: str, functor: Callable[..., Any], *, device: str = "cuda")
     Raises
     ------
     OverrideError
-        torch has no such operator.
+        torch has no such operator, or `functor` is not callable.
 
     Examples
     --------

@@ -23,12 +23,9 @@ __all__ = [
     "as_python",
     "chunk_slot",
     "convert",
-    "kernel_slot",
     "number_type",
-    "pack_value",
     "read_element",
     "slot_format",
-    "zero_dim_value",
 ]
 
 Number = bool | int | float | complex
@@ -121,34 +118,6 @@ def as_python(value: Any) -> Number:
     # float() and complex(), not .item(): a longdouble's item is a longdouble.
     kind: type[Number] = {"b": bool, "f": float, "c": complex}.get(dtype.kind, int)
     return value if type(value) is kind else kind(value)
-
-
-def zero_dim_value(view: ArrayView) -> tuple[Number, DType]:
-    """Read a 0-dim array in CPU memory, of any library, without a synchronisation.
-
-    Parameters
-    ----------
-    view
-        Shape ``()``, on the CPU, with memory.
-
-    Returns
-    -------
-    tuple
-        The value (conj and neg bits applied) and its dtype.
-
-    Raises
-    ------
-    ArgumentError
-        An array with dimensions, on a device, or without memory.
-    """
-    if view.shape or view.device.kind != "cpu" or view.fake:
-        what = (
-            "fake tensor"
-            if view.fake
-            else f"{view.library} array of shape {tuple(view.shape)} on {view.device}"
-        )
-        raise ArgumentError(f"a {what} cannot be read as a number; pass a number or a 0-dim CPU array")
-    return read_element(view), view.dtype
 
 
 def read_element(view: ArrayView) -> Number:
@@ -261,20 +230,10 @@ def slot_format(dtype: DType, slot: int = KERNEL_SLOT) -> str:
     return f"{code}{padding}x" if padding else code
 
 
-def pack_value(value: Number, dtype: DType) -> bytes:
-    """Return the seam representation of a number at the compute type of `dtype`, without padding.
-
-    float32 is 4 bytes, bool one byte 0 or 1, complex real then imaginary part. NaN, infinities and -0.0
-    keep their bits (a double's NaN its upper payload in float32).
-    """
-    return struct.pack(f"={_CODES[dtype.compute_name]}", *convert(value, dtype))
-
-
-def kernel_slot(value: Number, dtype: DType) -> bytes:
-    """Return `pack_value` padded to 8-byte slots: 8 bytes, 16 for complex128."""
-    return struct.pack(f"={slot_format(dtype)}", *convert(value, dtype))
-
-
 def chunk_slot(value: Number, dtype: DType) -> bytes:
-    """Return `pack_value` padded to the 16-byte slot of the CPU chunk ABI."""
+    """Return the seam representation of a number at the compute type of `dtype`, in a slot of 16 bytes.
+
+    float32 is 4 bytes, bool one byte 0 or 1, complex real then imaginary part; zeros follow. NaN, infinities
+    and -0.0 keep their bits (a double's NaN its upper payload in float32).
+    """
     return struct.pack(f"={slot_format(dtype, CHUNK_SLOT)}", *convert(value, dtype))

@@ -559,6 +559,10 @@ def test_what_cannot_be_overridden():
             numjit.override(name, functor)
     with pytest.raises(OverrideError, match=r"'tpu'.*'cuda' or 'cpu'"):
         numjit.override("aten::gelu", functor, device="tpu")
+    with pytest.raises(OverrideError, match=r"aten::gelu.*is a int.*numjit\.elementwise"):
+        numjit.override("aten::gelu", 3, device="cpu")
+    with pytest.raises(OverrideError, match=r"'aten::add\.'.*no overload after the dot"):
+        numjit.override("aten::add.", lambda x, y: x, device="cpu")
 
 
 @ways

@@ -14,6 +14,7 @@ from numjit.arrays.adapters import view, writable_view
 from numjit.arrays.view import as_device, cuda
 from numjit.errors import DeviceError, LaunchError, OutputError, UnsupportedArrayError
 from numjit.runtime import devices, driver, launch, streams
+from tests.support.packing import kernel_slot
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -95,7 +96,7 @@ class TestLaunch:
         source = torch.arange(1000.0, device="cuda")
         out = torch.empty_like(source)
         slots = struct.pack("=QQ", out.data_ptr(), source.data_ptr()) + b"".join(
-            numbers.kernel_slot(value, dtype)
+            kernel_slot(value, dtype)
             for value, dtype in (
                 (3.0, dtypes.float16),
                 (1 + 2j, dtypes.complex128),
