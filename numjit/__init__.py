@@ -15,6 +15,7 @@ from numjit.dtypes import DType
 from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
 from numjit.functor.markers import index
+from numjit.torch_op import TorchOp, torch_op
 from numjit.torch_override import override
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
@@ -63,6 +64,7 @@ __all__ = [
     "Differentiable",
     "Elementwise",
     "NumjitError",
+    "TorchOp",
     "bfloat16",
     "bool_",
     "complex64",
@@ -82,6 +84,7 @@ __all__ = [
     "math",
     "override",
     "raw",
+    "torch_op",
     "uint8",
     "uint16",
     "uint32",

@@ -43,7 +43,7 @@ class Differentiable:
         if torch.is_grad_enabled() and any(
             isinstance(operand, torch.Tensor) and operand.requires_grad for operand in operands
         ):
-            return _node().apply(self, scalars, *operands)
+            return _applied()(self, scalars, *operands)
         return self._forward(*operands, **scalars)
 
     def __repr__(self) -> str:
@@ -83,6 +83,24 @@ class Differentiable:
         return fitted + [None] * (len(shapes) - len(fitted))
 
 
+def _applied() -> Any:
+    """Return the autograd function's ``apply``, in a way that ``torch.compile`` can trace."""
+    from numjit.torch_compile import generated
+
+    return getattr(generated, _ready()).apply
+
+
+def _ready() -> str:
+    """Put the autograd function where traced code finds it; its name there."""
+    from numjit.torch_compile import generated
+
+    generated.Node = _node()  # type: ignore[attr-defined]
+    return "Node"
+
+
+_ready._dynamo_marked_constant = True  # type: ignore[attr-defined] # as torch.compiler.assume_constant_result
+
+
 @functools.cache
 def _node() -> Any:
     """Return the autograd function, made when torch is first needed."""
@@ -106,7 +124,9 @@ def _node() -> Any:
                 else None
                 for x in operands
             ]
-            ctx.mark_non_differentiable(*(r for r in many if not (r.is_floating_point() or r.is_complex())))
+            whole = [r for r in many if not (r.is_floating_point() or r.is_complex())]
+            if whole:  # Dynamo wants a tuple of results where any is marked
+                ctx.mark_non_differentiable(*whole)
             return results
 
         @staticmethod

@@ -13,6 +13,8 @@ from numjit.call import Arguments, Call, Nullary, read_arguments
 from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
+from numjit.torch_compile import call_traced, explain, token
+from numjit.torch_dispatch import dispatched
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -49,6 +51,9 @@ class Elementwise:
         self._call = Call(functor, self._names, self._operands, autotune=options["autotune"])
         self._python = functor if isinstance(functor, PythonFunctor) else None
         self._captures = self._python.current_captures() if self._python else ()
+        self._token = token(self)
+        #: Read the numbers that the functor captures, for tracers to guard on; made when first traced.
+        self._watchers: Any = None
         self.__name__ = functor.name
         self.__signature__ = _call_signature(functor)
         if self._python:
@@ -106,22 +111,32 @@ class Elementwise:
         CompilationError
             The functor does not compile for these types.
         """
+        compiler = getattr(sys.modules.get("torch"), "compiler", None)
+        plain = shape is None and like is None and dtype is None and device is None
+        if plain and compiler is not None and compiler.is_compiling():
+            traced = call_traced(self, operands, scalars, out)
+            if traced is not NotImplemented:
+                return traced
         functor = self._functor
         if self._python is not None:
             self._refresh(self._python)
         bound = self._binder.bind(operands, scalars)
         key = None
-        if out is None and shape is None and like is None and dtype is None and device is None:
+        if plain and out is None:
             key = self._call.warm.key(self._call.fingerprint, bound)
             if key is not None:
                 result = self._call.warm.run(key, bound)
                 if result is not None:
                     return result
+            else:
+                result = dispatched(self, bound)
+                if result is not NotImplemented:
+                    return result
         arguments = read_arguments(functor.name, self._names, self._operands, bound, self._raws)
         nullary = None
         if self._nullary_only:
             nullary = self._nullary(arguments, shape, like, dtype, device, out)
-        elif not (shape is None and like is None and dtype is None and device is None):
+        elif not plain:
             raise ArgumentError(
                 f"{functor.name}(): shape, like, dtype and device are for functors without "
                 "operands to broadcast; leave them out"
@@ -133,6 +148,27 @@ class Elementwise:
         else:
             results = self._call.run(arguments, out, nullary, key)
         return results[0] if len(results) == 1 else results
+
+    def explain(self, *operands: Any, **scalars: Any) -> str | None:
+        """Say why ``torch.compile`` keeps a call as one opaque operation.
+
+        Parameters
+        ----------
+        *operands, **scalars
+            Of the call: tensors and numbers, whose types decide.
+
+        Returns
+        -------
+        str or None
+            The reason; None where the compiler sees the functor's own torch operations, which it can fuse
+            with what is around.
+
+        Raises
+        ------
+        ArgumentError
+            Arguments that do not match the functor's parameters.
+        """
+        return explain(self, self._binder.bind(operands, scalars), opaque=bool(self._options["opaque"]))
 
     def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:
         """Return the functor as a device function for ``numba.cuda`` kernels, which inline it.
@@ -175,12 +211,18 @@ class Elementwise:
             cc = devices.compute_capability(devices.current_device())
         return build.device_function(self._functor, arguments, default_dtype(), cc)
 
+    def _look_again(self) -> None:
+        """Start anew, if need be, before something else than a call looks at the functor."""
+        if self._python is not None:
+            self._refresh(self._python)
+
     def _refresh(self, functor: PythonFunctor) -> None:
         """Start anew where a captured variable or global was rebound since the last call."""
         current, before = functor.current_captures(), self._captures
         if len(current) != len(before) or not all(map(operator.is_, current, before)):
             self._call.fingerprint = functor.fingerprint()
             self._captures = current
+            self._watchers = None
 
     def _nullary(
         self, arguments: Arguments, shape: Any, like: Any, dtype: Any, device: Any, out: Any

@@ -64,6 +64,7 @@ class WarmPath:
     def __init__(self) -> None:
         self._entries: dict[Any, Entry] = {}
         self._torch: Any = None
+        self._forward_ad: Any = None
 
     def key(
         self, fingerprint: str, bound: Sequence[Any], *, detached: bool = False
@@ -77,8 +78,10 @@ class WarmPath:
             torch = sys.modules.get("torch")
             if torch is None or not hasattr(torch, "get_default_dtype"):
                 return None
-            self._torch = torch
+            self._torch, self._forward_ad = torch, torch.autograd.forward_ad
         if torch._C._len_torch_dispatch_stack():  # fake tensors, tracing, ...
+            return None
+        if self._forward_ad._current_level >= 0:  # dual numbers look like any tensor
             return None
         tensor, parameter = torch.Tensor, torch.nn.Parameter
         key: list[Any] = [fingerprint, torch.get_default_dtype()]
