@@ -15,6 +15,7 @@ from numjit.dtypes import DType
 from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
 from numjit.functor.markers import index
+from numjit.torch_op import TorchOp, torch_op
 from numjit.torch_override import override
 from numjit.value_and_grad import value_and_grad
 from numjit.warmup import Operand, Warmed, warmup
@@ -66,6 +67,7 @@ __all__ = [
     "Elementwise",
     "NumjitError",
     "Operand",
+    "TorchOp",
     "Warmed",
     "bfloat16",
     "bool_",
@@ -86,6 +88,7 @@ __all__ = [
     "math",
     "override",
     "raw",
+    "torch_op",
     "uint8",
     "uint16",
     "uint32",

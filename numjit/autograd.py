@@ -29,6 +29,7 @@ __all__ = [
     "is_batched",
     "is_inexact",
     "is_recorded",
+    "operator_gradients",
     "record",
 ]
 
@@ -119,6 +120,12 @@ def record(request: Request, bound: Sequence[Any], out: Any = None) -> tuple[Any
 def call(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
     """Run a call, recorded where torch watches it."""
     request.operation.refresh()
+    if request.is_plain:
+        from numjit.torch_dispatch import dispatched
+
+        seen = dispatched(request.operation, bound)
+        if seen is not NotImplemented:
+            return seen if isinstance(seen, tuple) else (seen,)
     if is_recorded(bound):
         return record(request, bound)
     return request.operation.compute(request, bound, library="torch")
@@ -167,6 +174,42 @@ def derived(
         found = Elementwise(made, operation.options, gradients=gradients)
         operation.derivatives[key] = found
     return found
+
+
+def operator_gradients(
+    operation: Elementwise, values: Sequence[Any], grads: Sequence[Any], wanted: Sequence[int]
+) -> list[Any]:
+    """Return gradients for a registered operator of the functor.
+
+    Parameters
+    ----------
+    operation
+        The functor's operation.
+    values
+        Operands, then scalars, of the call.
+    grads
+        Gradient of each output, None where there is none.
+    wanted
+        Positions of the arguments that need a gradient, ascending.
+
+    Raises
+    ------
+    AutogradError
+        The functor has no derivative, or a gradient written by hand has none for a scalar.
+    """
+    request = Request(operation)
+    count = len(operation.functor.signature.operands)
+    if operation.rule is not None:
+        return operation.rule.of_operator(operation, values, grads, wanted, count)
+    outputs = tuple(grad is not None for grad in grads)
+    given = [grad for grad in grads if grad is not None]
+    if not given:
+        return [None] * len(wanted)
+    found = _differentiate("vjp", request, values, tuple(wanted), outputs, given)
+    return [
+        fitted(gradient, values[k].shape, values[k].dtype, values[k].device)
+        for k, gradient in zip(wanted, found, strict=True)
+    ]
 
 
 def _differentiate(

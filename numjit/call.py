@@ -270,7 +270,7 @@ class Call:
         self._functor = functor
         self._autotune = autotune
         #: Where the outputs are gradients: the parameter of each.
-        self._gradients = gradients
+        self.gradients = gradients
         self._name = functor.name
         self._names = list(names)
         self._operands = operands
@@ -505,7 +505,7 @@ class Call:
         outputs = specialisation.outputs
         if nullary and nullary.dtype is not None:
             outputs = (nullary.dtype,) * len(outputs)
-        if self._gradients:
+        if self.gradients:
             outputs = self._gradient_dtypes(shape, arguments)
         self._check_outputs(outs, shape, outputs, device)
         stored = tuple(
@@ -536,7 +536,7 @@ class Call:
     def _gradient_dtypes(self, shape: tuple[int, ...], arguments: Arguments) -> tuple[DType, ...]:
         """Gradients have their parameter's dtype; its compute type where they are yet to be summed."""
         found = []
-        for k in self._gradients:
+        for k in self.gradients:
             seen = arguments.views[k]
             own = arguments.types[k].dtype
             found.append(own if shape == (() if seen is None else tuple(seen.shape)) else own.compute)

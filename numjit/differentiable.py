@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,46 @@ class Rule:
         self, forward: Callable[..., Any], operands: Sequence[Any], scalars: dict[str, Any]
     ) -> tuple[Any, ...]:
         """Run the forward operation as one node of torch's graph; returns its results and residuals."""
-        results: tuple[Any, ...] = _node().apply(self, forward, tuple(scalars), *operands, *scalars.values())
+        results: tuple[Any, ...] = _nodes()[0].apply(
+            self, forward, tuple(scalars), *operands, *scalars.values()
+        )
         return results
+
+    def of_operator(
+        self,
+        operation: Elementwise,
+        values: Sequence[Any],
+        grads: Sequence[Any],
+        wanted: Sequence[int],
+        count: int,
+    ) -> list[Any]:
+        """Return the gradients in `wanted` for a registered operator; see `autograd.operator_gradients`.
+
+        Raises
+        ------
+        AutogradError
+            A scalar is wanted.
+        """
+        import torch
+
+        names = [p.name for p in operation.functor.signature.scalars]
+        for k in wanted:
+            if k >= count:
+                raise AutogradError(
+                    f"{self.name}(): scalar {names[k - count]!r} requires grad, but a backward written by "
+                    "hand gives gradients of operands; make it an operand, or detach it"
+                )
+        results: Sequence[Any] = ()
+        if self.save_for_backward != "inputs" or any(grad is None for grad in grads):
+            results = operation.compute(autograd.Request(operation), values, library="torch")
+        given = [torch.zeros_like(results[k]) if grad is None else grad for k, grad in enumerate(grads)]
+        places = [
+            (x.shape, x.dtype, x.device) if isinstance(x, torch.Tensor) and autograd.is_inexact(x) else None
+            for x in values[:count]
+        ]
+        scalars = dict(zip(names, values[count:], strict=True))
+        found = self.gradients(given, self.kept(values[:count], results), places, scalars)
+        return [found[k] for k in wanted]
 
     def checked(self, results: Any) -> tuple[Any, ...]:
         """Return what the forward operation gave as a tuple.
@@ -186,20 +225,50 @@ class Differentiable:
 
     def __call__(self, *operands: Any, **scalars: Any) -> Any:
         """Call the forward operation; torch records the backward one where an operand requires grad."""
-        if autograd.is_recorded((*operands, *scalars.values())):
+        torch = sys.modules.get("torch")
+        compiler = getattr(torch, "compiler", None)
+        if torch is not None and compiler is not None and compiler.is_compiling():
+            results = self._traced(torch, operands, scalars)
+        elif autograd.is_recorded((*operands, *scalars.values())):
             results = self._rule.record(self._forward, operands, scalars)
         else:
             results = self._rule.checked(self._forward(*operands, **scalars))
         shown = results[: len(results) - self._rule.residuals]
         return shown[0] if len(shown) == 1 else shown
 
+    def _traced(self, torch: Any, operands: Sequence[Any], scalars: dict[str, Any]) -> tuple[Any, ...]:
+        """Do the same in a way that ``torch.compile`` can trace."""
+        values = (*operands, *scalars.values())
+        if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in values):
+            made: tuple[Any, ...] = _applied()(self._rule, self._forward, tuple(scalars), *values)
+            return made
+        return self._rule.checked(self._forward(*operands, **scalars))
+
     def __repr__(self) -> str:
         return f"<numjit differentiable {self.__name__}>"
 
 
+def _applied() -> Any:
+    """Return the autograd function's ``apply``, in a way that ``torch.compile`` can trace."""
+    from numjit.torch_compile import generated
+
+    return getattr(generated, _ready()).apply
+
+
+def _ready() -> str:
+    """Put the autograd function where traced code finds it; its name there."""
+    from numjit.torch_compile import generated
+
+    generated.NumjitRule = _nodes()[1]  # type: ignore[attr-defined]
+    return "NumjitRule"
+
+
+_ready._dynamo_marked_constant = True  # type: ignore[attr-defined] # as torch.compiler.assume_constant_result
+
+
 @functools.cache
-def _node() -> Any:
-    """Return the autograd function, made when torch is first needed."""
+def _nodes() -> tuple[Any, Any]:
+    """Return the autograd function, and its form for ``torch.compile``, made when torch is first needed."""
     import torch
 
     class NumjitRule(torch.autograd.Function):  # type: ignore[misc]
@@ -276,7 +345,19 @@ def _node() -> Any:
                 *nothing[: len(names)],
             )
 
-    return NumjitRule
+    class Traced(torch.autograd.Function):  # type: ignore[misc]
+        """The same in the only form that Dynamo traces: one `forward` that also saves."""
+
+        @staticmethod
+        def forward(ctx: Any, rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
+            output = NumjitRule.forward(rule, forward, names, *values)
+            NumjitRule.setup_context(ctx, (rule, forward, names, *values), output)
+            return output
+
+        backward = staticmethod(NumjitRule.backward)
+
+    Traced.__name__ = NumjitRule.__name__
+    return NumjitRule, Traced
 
 
 def differentiable(

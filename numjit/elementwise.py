@@ -19,6 +19,8 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
+from numjit.torch_compile import call_traced, explain, token
+from numjit.torch_dispatch import dispatched
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -68,6 +70,9 @@ class Elementwise(FastCallable):
         self._call.warm.fast = FastCalls(
             self, self._names, self._operands, defaults, self._python.capture_places if self._python else None
         )
+        self._token = token(self)
+        #: Read the numbers that the functor captures, for tracers to guard on; made when first traced.
+        self._watchers: Any = None
         self.__name__ = functor.name
         self.__signature__ = _call_signature(functor)
         if self._python:
@@ -126,14 +131,24 @@ class Elementwise(FastCallable):
         CompilationError
             The functor does not compile for these types.
         """
+        compiler = getattr(sys.modules.get("torch"), "compiler", None)
+        plain = shape is None and like is None and dtype is None and device is None
+        if plain and compiler is not None and compiler.is_compiling():
+            traced = call_traced(self, operands, scalars, out)
+            if traced is not NotImplemented:
+                return traced
         self.refresh()
         bound = self._binder.bind(operands, scalars)
         key = None
-        if out is None and shape is None and like is None and dtype is None and device is None:
+        if plain and out is None:
             key = self._call.warm.key(self._call.fingerprint, bound)
             if key is not None:
                 result = self._call.warm.run(key, bound)
                 if result is not None:
+                    return result
+            else:
+                result = dispatched(self, bound)
+                if result is not NotImplemented:
                     return result
         request = autograd.Request(self, shape, like, dtype, device)
         if key is None and autograd.is_recorded(bound):
@@ -166,6 +181,15 @@ class Elementwise(FastCallable):
                 if result is not None:
                     return result if isinstance(result, tuple) else (result,)
         return self._compute(request, bound, None, key, library)
+
+    def compute_into(self, request: autograd.Request, bound: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        """Run a call on bound arguments into given outputs, without recording it."""
+        return self._compute(request, bound, out, None)
+
+    @property
+    def gradients(self) -> tuple[int, ...]:
+        """Where the results are gradients, as of a derived functor's: the parameter of each."""
+        return self._call.gradients
 
     def _compute(
         self,
@@ -345,6 +369,27 @@ class Elementwise(FastCallable):
         arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
         return Prepared(self, bound, arguments, out)
 
+    def explain(self, *operands: Any, **scalars: Any) -> str | None:
+        """Say why ``torch.compile`` keeps a call as one opaque operation.
+
+        Parameters
+        ----------
+        *operands, **scalars
+            Of the call: tensors and numbers, whose types decide.
+
+        Returns
+        -------
+        str or None
+            The reason; None where the compiler sees the functor's own torch operations, which it can fuse
+            with what is around.
+
+        Raises
+        ------
+        ArgumentError
+            Arguments that do not match the functor's parameters.
+        """
+        return explain(self, self._binder.bind(operands, scalars), opaque=bool(self._options["opaque"]))
+
     def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:
         """Return the functor as a device function for ``numba.cuda`` kernels, which inline it.
 
@@ -397,6 +442,7 @@ class Elementwise(FastCallable):
             self._captures = current
             if self._call.warm.fast:
                 self._call.warm.fast.forget()
+            self._watchers = None
 
     def _nullary(
         self, arguments: Arguments, shape: Any, like: Any, dtype: Any, device: Any, out: Any

@@ -7,6 +7,7 @@ conj and neg views are right, scalars are bound by name, and complex numbers mee
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,11 +16,13 @@ from numjit.binding import Binder, check_defaults
 from numjit.cache import digest
 from numjit.call import Call, default_dtype, read_arguments
 from numjit.dtypes import DType
+from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import MISSING, ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
+from numjit.torch_compile import call_traced
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 
@@ -61,6 +64,8 @@ class _JittedFunction(FastCallable):
         self._call.warm.fast = FastCalls(
             self, self._names, len(functor.signature.operands), defaults, detached=True
         )
+        #: What a traced call calls: the same functor as one operator.
+        self._operation = Elementwise(functor, {"autotune": False, "opaque": True})
 
     @launchable
     def __call__(self, *tensors: Any, **kwargs: Any) -> Any:
@@ -74,6 +79,12 @@ class _JittedFunction(FastCallable):
         for keyword in kwargs:
             if keyword not in self.kwargs_dict:
                 raise KeyError(f"{keyword} is not declared in function definition")
+        compiler = getattr(sys.modules.get("torch"), "compiler", None)
+        if compiler is not None and compiler.is_compiling():
+            detached = tuple(t.detach() if hasattr(t, "detach") else t for t in tensors)
+            traced = call_traced(self._operation, detached, kwargs, None)
+            if traced is not NotImplemented:
+                return traced
         name, operands = self._functor.name, len(self._functor.signature.operands)
         bound = self._binder.bind(tensors, kwargs)
         warm = self._call.warm

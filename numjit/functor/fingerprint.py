@@ -219,6 +219,11 @@ class Captures:
             else:  # absent where it is a builtin, until something shadows that
                 self._globals.append((fn.__globals__, name))
 
+    @property
+    def functions(self) -> tuple[types.FunctionType, ...]:
+        """The function, and every function that it calls."""
+        return tuple(self._functions)
+
     def current(self) -> tuple[Any, ...]:
         """Return the present values; compare element by element with ``is``."""
         values: list[Any] = [names.get(name) for names, name in self._globals]

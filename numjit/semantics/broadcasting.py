@@ -82,9 +82,9 @@ def broadcast_strides(
     BroadcastError
         `operand_shape` does not broadcast to `shape`.
     """
-    if operand_shape == shape:
-        return tuple(operand_strides)
     offset = len(shape) - len(operand_shape)
+    if not offset and operand_shape == shape:  # tuples themselves compare members before lengths
+        return tuple(operand_strides)
     strides = [0] * len(shape)
     fits = offset >= 0
     if fits:

@@ -84,7 +84,8 @@ def output_strides(
     """
     if not operands:
         return contiguous_strides(shape)
-    if all(operand_shape == shape for operand_shape, _ in operands):
+    # Lengths first: tuples compare members before lengths, and a symbolic size keeps every comparison.
+    if all(len(own) == len(shape) and own == shape for own, _ in operands):
         if all(is_contiguous(shape, strides) for _, strides in operands):
             return contiguous_strides(shape)
         if all(_is_channels_last(shape, strides) for _, strides in operands):

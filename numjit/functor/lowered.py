@@ -1,0 +1,97 @@
+"""What generated torch functions call at run time, and the exception of functors that have no such form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from numjit.semantics.strides import output_strides
+
+__all__ = ["NotLowerable", "finish", "keep", "ratio"]
+
+
+class NotLowerable(Exception):  # noqa: N818 - no error: the caller falls back to an opaque operation
+    """A functor that cannot be written as torch operations; the message says why."""
+
+
+def keep(value: Any, mask: Any) -> Any:
+    """Return a value whose gradient is dropped outside of a mask.
+
+    An arm of a condition is computed for all elements; where it is not taken its gradient is 0, and 0
+    times the infinite slope of, say, a square root would be NaN.
+    """
+    import torch
+
+    return torch.where(mask, value, value.detach()) if value.requires_grad else value
+
+
+def ratio(x: Any, y: Any) -> Any:
+    """Divide two Python numbers as floats are divided: by 0 to infinity or NaN."""
+    if y == 0 and not isinstance(x, complex):
+        return float("nan") if x == 0 or math.isnan(x) else float("inf") if x > 0 else float("-inf")
+    return x / y
+
+
+def finish(
+    results: Sequence[Any], fresh: Sequence[bool], dtypes: Sequence[Any], operands: Sequence[Any]
+) -> Any:
+    """Give results the dtype, shape and strides that one operation over the operands has.
+
+    Parameters
+    ----------
+    results
+        Tensors or numbers.
+    fresh
+        Whether each is memory of its own, neither an operand nor a view.
+    dtypes
+        torch dtype of each.
+    operands
+        Tensors and numbers, in the functor's order, without scalars.
+    """
+    import torch
+
+    tensors = [operand for operand in operands if isinstance(operand, torch.Tensor)]
+    shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
+    device = tensors[0].device
+    for tensor in tensors:
+        if tensor.dim():
+            device = tensor.device
+            break
+    made = []
+    for result, own, dtype in zip(results, fresh, dtypes, strict=True):
+        if not isinstance(result, torch.Tensor):
+            result, own = torch.full(shape, result, dtype=dtype, device=device), True  # noqa: PLW2901
+        if result.device != device:
+            result = result.to(device)  # noqa: PLW2901 - from 0-dim CPU tensors alone
+        own = own or result.dtype != dtype  # noqa: PLW2901
+        result = result.to(dtype)  # noqa: PLW2901
+        if result.dim() != len(shape) or result.shape != shape:
+            result, own = result.expand(shape), False  # noqa: PLW2901
+        made.append(_laid_out(result, own, shape, operands))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _laid_out(result: Any, fresh: bool, shape: Any, operands: Sequence[Any]) -> Any:
+    """Return a result in memory of its own, with numjit's strides."""
+    import torch
+
+    plain = all(
+        operand.dim() == len(shape) and operand.shape == shape and operand.is_contiguous()
+        for operand in operands
+        if isinstance(operand, torch.Tensor) and operand.dim()
+    )
+    if plain or len(shape) < 2:
+        if fresh and result.is_contiguous():
+            return result
+        return result.clone(memory_format=torch.contiguous_format)
+    layouts = [
+        (tuple(operand.shape), tuple(operand.stride())) if isinstance(operand, torch.Tensor) else ((), ())
+        for operand in operands
+    ]
+    wanted = output_strides(tuple(shape), layouts)
+    if fresh and tuple(result.stride()) == wanted:
+        return result
+    order = sorted(range(len(wanted)), key=lambda dim: -wanted[dim])
+    back = sorted(range(len(order)), key=lambda place: order[place])
+    return result.permute(order).clone(memory_format=torch.contiguous_format).permute(back)

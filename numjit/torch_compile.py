@@ -1,0 +1,208 @@
+"""What a call does under ``torch.compile`` and ``torch.export``: torch operations, or one opaque operator.
+
+Dynamo traces `call_traced` line by line, so it only does what Dynamo understands. What it must not look into
+(reading the functor, registering operators) happens in functions whose answer, a name, it takes as constant.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import types
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from numjit.errors import ArgumentError, OutputError
+from numjit.functor.fingerprint import Captures
+from numjit.functor.genuine import genuine_functions
+from numjit.functor.lowered import NotLowerable
+from numjit.functor.signature import ArgumentType
+from numjit.functor.watch import watchers
+
+if TYPE_CHECKING:
+    from numjit.elementwise import Elementwise
+
+__all__ = ["call_traced", "explain", "generated", "token"]
+
+#: Holds the functions that were generated: a traced call takes them from here by name.
+generated = types.ModuleType("numjit.generated", "Torch forms of functors, generated under torch.compile.")
+sys.modules[generated.__name__] = generated
+_operations: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
+_serial = itertools.count()
+_forms: dict[Any, str] = {}
+
+
+def token(operation: Elementwise) -> str:
+    """Return a name by which a traced call can say which operation it calls."""
+    name = f"t{next(_serial)}"
+    _operations[name] = operation
+    return name
+
+
+def explain(operation: Elementwise, values: list[Any], *, opaque: bool) -> str | None:
+    """Return why a compiler could not look into a call; None where it can."""
+    from numjit.call import default_dtype
+    from numjit.torch_meta import argument_types
+
+    try:
+        _lower(operation, argument_types(operation.functor, values), default_dtype(), opaque=opaque)
+    except NotLowerable as reason:
+        return str(reason)
+    return None
+
+
+def _lower(operation: Elementwise, kinds: tuple[ArgumentType, ...], default: Any, *, opaque: bool,
+           gradients: bool = True) -> Any:  # fmt: skip
+    from numjit.functor.torch_lowering import lower
+
+    if opaque:
+        raise NotLowerable("opaque=True keeps it one operation")
+    if operation.rule is not None:
+        raise NotLowerable("its gradient is written by hand, and goes with the operation as a whole")
+    if operation._python is None:
+        raise NotLowerable("it is written in C++")
+    return lower(operation._python, kinds, default, gradients=gradients)
+
+
+def _prepare(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, gradients: bool) -> str:
+    """Make the torch form for these types; its name, or "" where there is none."""
+    with genuine_functions():
+        return _form(name, kinds, default, gradients=gradients)
+
+
+def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, *, gradients: bool) -> str:
+    from numjit.dtypes import as_dtype
+    from numjit.semantics import Category
+
+    operation = _operations[name]
+    operation.refresh()
+    if operation._python is not None and operation._watchers is None:
+        operation._watchers = watchers(Captures(operation._python.fn))
+    key = (name, operation._call.fingerprint, kinds, default, gradients, operation.rule is None)
+    known = _forms.get(key)
+    if known is not None:
+        return known
+    types_ = tuple(ArgumentType(as_dtype(dtype), Category(rank)) for dtype, rank in kinds)
+    opaque = bool(operation.options["opaque"])
+    made = ""
+    try:
+        lowered = _lower(operation, types_, as_dtype(default), opaque=opaque, gradients=gradients)
+    except NotLowerable:
+        pass
+    else:
+        made = f"{lowered.name}_{next(_serial)}"
+        # Dynamo finds a function's globals through the module that they name.
+        lowered.build(vars(generated), made)
+    _forms[key] = made
+    return made
+
+
+def _register(name: str, pattern: str) -> str:
+    """Register the opaque operator for a pattern of tensors and numbers.
+
+    Returns where it is in `generated`, then the names of arguments to pass by name, with commas between.
+    """
+    from numjit.torch_op import opaque_op
+
+    with genuine_functions():
+        operator = opaque_op(_operations[name])
+    made = f"op_{operator.name.rpartition(':')[2]}_{pattern}"
+    setattr(generated, made, operator.overload(pattern))
+    is_positional = "T" in pattern[_operations[name]._operands :]
+    return ",".join([made, *([] if is_positional else operator.scalar_names)])
+
+
+# What torch.compiler.assume_constant_result does, which would need torch when this module is imported.
+_prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_register._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict[str, Any], out: Any) -> Any:
+    """Make a call of what a compiler can trace; NotImplemented where the arguments are none of torch's."""
+    import torch
+
+    values = operation._binder.bind(operands, scalars)
+    kinds: list[tuple[Any, int]] = []
+    pattern = ""
+    needs_grad = False
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            kinds.append((value.dtype, 2 if value.dim() else 1))
+            pattern += "T"
+            needs_grad = needs_grad or value.requires_grad
+            continue
+        pattern += "S"
+        if isinstance(value, bool | torch.SymBool):
+            kinds.append(("bool", 0))
+        elif isinstance(value, int | torch.SymInt):
+            kinds.append(("int64", 0))
+        elif isinstance(value, float | torch.SymFloat):
+            kinds.append(("float64", 0))
+        elif isinstance(value, complex):
+            kinds.append(("complex128", 0))
+        else:
+            return NotImplemented
+    if "T" not in pattern[: operation._operands] or len(operation._raws) == operation._operands:
+        return NotImplemented
+    _check_scalars(operation, values)
+    gradients = needs_grad and torch.is_grad_enabled()
+    name = _prepare(operation._token, tuple(kinds), torch.get_default_dtype(), gradients)
+    for watch in operation._watchers or ():
+        for number in watch():
+            _ = {number: None}  # as a key it must be known: traced code is right for this value only
+    if name:
+        result = getattr(generated, name)(*values)
+    else:
+        made, *names = _register(operation._token, pattern).split(",")
+        count = len(values) - len(names)
+        given = dict(zip(names, values[count:], strict=True))
+        result = getattr(generated, made)(*values[:count], **given)
+    return result if out is None else _stored(operation, result, out)
+
+
+def _check_scalars(operation: Elementwise, values: list[Any]) -> None:
+    import torch
+
+    for k, value in enumerate(values):
+        if k >= operation._operands and isinstance(value, torch.Tensor) and value.dim():
+            raise ArgumentError(
+                f"{operation.__name__}(): scalar {operation._names[k]!r} has shape {tuple(value.shape)}; "
+                "pass a number or a 0-dim array"
+            )
+
+
+def _stored(operation: Elementwise, result: Any, out: Any) -> Any:
+    """Copy results to given tensors."""
+    results = result if isinstance(result, tuple) else (result,)
+    outs = out if isinstance(out, tuple) else (out,)
+    if len(results) != len(outs):
+        raise OutputError(f"{operation.__name__}() has {len(results)} outputs; pass out= as many")
+    stored = []
+    for made, given in zip(results, outs, strict=True):
+        if given is None:
+            stored.append(made)
+            continue
+        if given.shape != made.shape:
+            raise OutputError(
+                f"{operation.__name__}(): out has shape {tuple(given.shape)} but the result has shape "
+                f"{tuple(made.shape)}; pass a tensor of that shape"
+            )
+        if not _can_cast(made.dtype, given.dtype):
+            raise OutputError(
+                f"{operation.__name__}(): out has dtype {given.dtype}, to which a {made.dtype} result cannot "
+                "be cast; pass a tensor of that dtype"
+            )
+        given.copy_(made)
+        stored.append(given)
+    return stored[0] if len(stored) == 1 else tuple(stored)
+
+
+def _can_cast(src: Any, dst: Any) -> bool:
+    """Answer as ``torch.can_cast``, which Dynamo cannot trace."""
+    import torch
+
+    if src.is_complex and not dst.is_complex:
+        return False
+    if src.is_floating_point and not (dst.is_floating_point or dst.is_complex):
+        return False
+    return dst is not torch.bool or src is torch.bool

@@ -1,0 +1,38 @@
+"""Which calls have to go through torch's dispatcher: those that it would see and numjit alone would not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numjit.elementwise import Elementwise
+
+__all__ = ["dispatched"]
+
+
+def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
+    """Make a call through the functor's torch operator, or answer NotImplemented where there is no need.
+
+    There is under modes (fake tensors, tracing, counters) and for tensor classes with a
+    ``__torch_dispatch__`` of their own. Transforms and forward mode see `numjit.autograd`'s node.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "func"):
+        return NotImplemented
+    tensors = [value for value in bound if isinstance(value, torch.Tensor)]
+    if not tensors or len(operation._raws) == operation._operands:
+        return NotImplemented
+    core = torch._C
+    if core._len_torch_dispatch_stack() or any(_is_wrapper(torch, type(tensor)) for tensor in tensors):
+        from numjit.torch_op import opaque_op
+
+        count = operation._operands
+        return opaque_op(operation).call(list(bound[:count]), bound[count:])
+    return NotImplemented
+
+
+def _is_wrapper(torch: Any, cls: type) -> bool:
+    own = getattr(cls, "__torch_dispatch__", None)
+    return cls is not torch.Tensor and own is not torch.Tensor.__torch_dispatch__

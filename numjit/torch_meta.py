@@ -1,0 +1,118 @@
+"""What a call's results look like, for tensors without memory or with sizes that are symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from numjit.arrays.numbers import number_type
+from numjit.call import default_dtype
+from numjit.dtypes import DType, as_dtype
+from numjit.errors import ArgumentError, DeviceError
+from numjit.functor.genuine import genuine_functions
+from numjit.functor.signature import ArgumentType
+from numjit.semantics import Category, output_strides
+
+if TYPE_CHECKING:
+    from numjit.build import Functor
+    from numjit.elementwise import Elementwise
+
+__all__ = ["argument_types", "empty_results", "result_dtypes"]
+
+
+def argument_type(value: Any) -> ArgumentType:
+    """Return dtype and category of a tensor, a number, or torch's symbolic number."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return ArgumentType(as_dtype(value.dtype), Category.DIM if value.dim() else Category.ZERO_DIM)
+    for symbolic, stand_in in ((torch.SymBool, True), (torch.SymInt, 1), (torch.SymFloat, 1.0)):
+        if isinstance(value, symbolic):
+            value = stand_in
+    dtype = number_type(value)
+    if dtype is None:
+        raise ArgumentError(f"a {type(value).__name__} is no operand; pass a tensor or a number")
+    return ArgumentType(dtype, Category.NUMBER)
+
+
+def argument_types(functor: Functor, values: Sequence[Any]) -> tuple[ArgumentType, ...]:
+    """Return the type of each argument; elements of a raw operand count as ones with dimensions."""
+    raws = functor.signature.raws
+    kinds = [argument_type(value) for value in values]
+    return tuple(
+        ArgumentType(kind.dtype, Category.DIM) if k in raws else kind for k, kind in enumerate(kinds)
+    )
+
+
+def result_dtypes(functor: Functor, kinds: tuple[ArgumentType, ...], device_type: str) -> tuple[DType, ...]:
+    """Return the dtype of each result, as the functor is compiled for a device type."""
+    from numjit import build
+
+    with genuine_functions():
+        return build.specialise(
+            functor, kinds, default_dtype(), "cuda" if device_type == "cuda" else "cpu"
+        ).outputs
+
+
+def _stored_dtypes(
+    operation: Elementwise, values: Sequence[Any], shape: tuple[Any, ...], device_type: str
+) -> tuple[DType, ...]:
+    """Return the dtype in which each result is kept: gradients have their parameter's, as `Call` has it."""
+    if not operation.gradients:
+        functor = operation.functor
+        return result_dtypes(functor, argument_types(functor, values), device_type)
+    found = []
+    for k in operation.gradients:
+        own = as_dtype(values[k].dtype)
+        found.append(own if tuple(values[k].shape) == shape else own.compute)
+    return tuple(found)
+
+
+def empty_results(operation: Elementwise, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return tensors like the results of a call, of whatever class and mode the operands' ones are.
+
+    Sizes may be symbolic; where the order of strides decides, torch's symbolic shapes are asked and keep the
+    answer as a guard, as they do for torch's own operators.
+
+    Parameters
+    ----------
+    operation
+        The functor's operation.
+    values
+        Operands, then scalars, one for each parameter.
+    """
+    import torch
+
+    functor = operation.functor
+    raws = functor.signature.raws
+    operands = values[: len(functor.signature.operands)]
+    spread = [value for k, value in enumerate(operands) if k not in raws]
+    tensors = [value for value in spread if isinstance(value, torch.Tensor)]
+    if not tensors:
+        raise ArgumentError(f"{functor.name}() has no operand to take a shape from")
+    device = _device(functor.name, [value for value in values if isinstance(value, torch.Tensor)])
+    shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
+    layouts = [
+        (tuple(value.shape), tuple(value.stride())) if isinstance(value, torch.Tensor) else ((), ())
+        for value in spread
+    ]
+    strides = output_strides(tuple(shape), layouts)
+    found = _stored_dtypes(operation, values, tuple(shape), device.type)
+    return tuple(
+        tensors[0].new_empty_strided(shape, strides, dtype=getattr(torch, dtype.name), device=device)
+        for dtype in found
+    )
+
+
+def _device(name: str, tensors: Sequence[Any]) -> Any:
+    """Return the device of all tensors; 0-dim CPU ones may meet any."""
+    found = None
+    for tensor in tensors:
+        if tensor.dim() == 0 and tensor.device.type == "cpu":
+            continue
+        if found is not None and tensor.device != found:
+            raise DeviceError(
+                f"{name}(): operands are on {found} and {tensor.device}; move them to one device"
+            )
+        found = tensor.device
+    return tensors[0].device if found is None else found

@@ -1,0 +1,361 @@
+"""Functors as operators of torch's dispatcher, which autograd, torch.compile and every mode can see."""
+
+from __future__ import annotations
+
+import dis
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numjit.autograd import Request
+from numjit.elementwise import Elementwise
+from numjit.errors import ArgumentError, FunctorError
+from numjit.torch_gradient import autograd_kernel
+from numjit.torch_schema import check_name, schema, spelled
+
+if TYPE_CHECKING:
+    from numjit.functor.signature import Parameter
+
+__all__ = ["TorchOp", "opaque_op", "torch_op"]
+
+_lock = threading.RLock()
+_registered: dict[str, TorchOp] = {}
+
+
+class TorchOp:
+    """A functor registered as ``torch.ops.namespace.name``; made by `torch_op`, called like the functor.
+
+    Attributes
+    ----------
+    name
+        As registered, ``"namespace::name"``.
+    functor
+        The operation behind it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        functor: Elementwise,
+        autocast: Mapping[str, Any],
+        flops: int | None,
+    ) -> None:
+        import torch
+
+        self.name = name
+        self.functor = functor
+        self.__name__ = functor.__name__
+        self.__doc__ = functor.__doc__
+        self._namespace, self._base = check_name(name)
+        self._autocast = dict(autocast)
+        self._flops = flops if flops is not None else _estimate(functor)
+        signature = functor.functor.signature
+        if len(signature.operands) == len(signature.raws):
+            raise FunctorError(
+                f"{functor.__name__} has no operands to broadcast, so a torch operator of it would have no "
+                "shape; call it eagerly, with shape="
+            )
+        self._count = len(signature.operands)
+        self._outputs = len(signature.outputs)
+        self._parameters: tuple[Parameter, ...] = (*signature.operands, *signature.scalars)
+        self.scalar_names = [spelled(p.name) for p in signature.scalars]
+        #: Tensors as operands, numbers as scalars.
+        self._plain = "T" * self._count + "S" * len(signature.scalars)
+        self._library = torch.library.Library(self._namespace, "FRAGMENT")
+        self._overloads: dict[str, Any] = {}
+        self._add(self._plain)
+        self._add_out()
+        self._count_flops()
+
+    # ------------------------------------------------------------------------------- registration
+
+    def overload(self, pattern: str) -> Any:
+        """Return the overload for tensors and numbers, ``T`` and ``S``, as operands and scalars in order."""
+        found = self._overloads.get(pattern)
+        if found is None:
+            with _lock:
+                found = self._overloads.get(pattern) or self._add(pattern)
+                self._count_flops()  # torch makes a new packet of all overloads
+        return found
+
+    def _add(self, pattern: str) -> Any:
+        import torch
+
+        own = "" if pattern == self._plain else f".{pattern}"
+        name = f"{self._base}{own}"
+        tags = [torch.Tag.pointwise, torch.Tag.pt2_compliant_tag]
+        if hasattr(torch.Tag, "needs_exact_strides"):  # results' strides depend on those of the operands
+            tags.append(torch.Tag.needs_exact_strides)
+        self._library.define(schema(name, self.functor.functor.signature, pattern), tags=tuple(tags))
+        full = f"{self._namespace}::{name}"
+        for device in ("CPU", "CUDA"):
+            self._library.impl(name, self._kernel, device)
+        library = torch.library
+        library.register_fake(full, self._fake, lib=self._library)
+        library.register_vmap(full, self._vmap, lib=self._library)
+        for device, dtype in self._autocast.items():
+            library.register_autocast(full, device, dtype, lib=self._library)
+        packet = getattr(getattr(torch.ops, self._namespace), self._base)
+        found = self._overloads[pattern] = getattr(packet, own[1:] or "default")
+        self._library.impl(name, autograd_kernel(self, found), "Autograd", with_keyset=True)
+        return found
+
+    def _add_out(self) -> None:
+        import torch
+
+        signature = self.functor.functor.signature
+        self._library.define(
+            schema(f"{self._base}.out", signature, self._plain, out=True),
+            tags=(torch.Tag.pt2_compliant_tag,),
+        )
+        for device in ("CPU", "CUDA"):
+            self._library.impl(f"{self._base}.out", self._kernel_out, device)
+        torch.library.register_fake(f"{self.name}.out", self._fake_out, lib=self._library)
+        self._out = getattr(getattr(torch.ops, self._namespace), self._base).out
+
+    def _count_flops(self) -> None:
+        """Tell ``torch.utils.flop_counter`` what an element costs."""
+        import math
+
+        import torch
+        from torch.utils.flop_counter import flop_registry, register_flop_formula
+
+        packet = getattr(getattr(torch.ops, self._namespace), self._base)
+        flop_registry.pop(packet, None)
+        each = self._flops
+
+        def formula(*args: Any, out_shape: Any = None, **kwargs: Any) -> int:  # noqa: ARG001
+            shapes = out_shape if self._outputs > 1 else [out_shape]
+            return int(math.prod(shapes[0])) * each
+
+        register_flop_formula(packet)(formula)
+
+    def remove(self) -> None:
+        """Take the operator out of torch again."""
+        with _lock:
+            if _registered.get(self.name) is self:
+                del _registered[self.name]
+            self._library._destroy()
+
+    # ------------------------------------------------------------------------------------ kernels
+
+    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return one value a parameter; torch leaves out what is at its default."""
+        if len(args) == len(self._parameters):
+            return list(args)
+        return [
+            *args,
+            *(
+                kwargs.get(name, p.default)
+                for name, p in zip(self.scalar_names, self._parameters[self._count :], strict=True)
+            ),
+        ]
+
+    def _kernel(self, *args: Any, **kwargs: Any) -> Any:
+        results = run_detached(self.functor, self.values(args, kwargs))
+        return results[0] if self._outputs == 1 else results
+
+    def _kernel_out(self, *args: Any, **kwargs: Any) -> None:
+        outs = tuple(kwargs.pop(name) for name in self._out_names())
+        run_detached(self.functor, self.values(args, kwargs), outs)
+
+    def _out_names(self) -> list[str]:
+        return ["out"] if self._outputs == 1 else [f"out{k}" for k in range(self._outputs)]
+
+    def _fake(self, *args: Any, **kwargs: Any) -> Any:
+        from numjit.torch_meta import empty_results
+
+        results = empty_results(self.functor, self.values(args, kwargs))
+        return results[0] if self._outputs == 1 else results
+
+    def _fake_out(self, *args: Any, **kwargs: Any) -> None:
+        from numjit.torch_meta import empty_results
+
+        outs = [kwargs.pop(name) for name in self._out_names()]
+        for given, wanted in zip(outs, empty_results(self.functor, self.values(args, kwargs)), strict=True):
+            if tuple(given.shape) != tuple(wanted.shape):
+                raise ArgumentError(
+                    f"{self.name}.out: out has shape {tuple(given.shape)} but the result has shape "
+                    f"{tuple(wanted.shape)}; pass a tensor of that shape"
+                )
+
+    # --------------------------------------------------------------------------------------- vmap
+
+    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Run over one dimension more: an elementwise operation needs no loop."""
+        import torch
+
+        from numjit.torch_meta import argument_types, result_dtypes
+
+        del info
+        functor = self.functor.functor
+        if functor.signature.raws or functor.uses_index:
+            what = "uses its element's number" if functor.uses_index else "has raw operands"
+            raise ArgumentError(f"{self.name} {what}, which vmap would change; call it in a loop")
+        inside, rank = [], 0
+        for value, dim in zip(args, in_dims, strict=True):
+            if isinstance(value, torch.Tensor):
+                inside.append(value if dim is None else value.select(dim, 0))
+                rank = max(rank, inside[-1].dim())
+            else:
+                inside.append(value)
+        moved = []
+        for value, dim in zip(args, in_dims, strict=True):
+            if dim is None or not isinstance(value, torch.Tensor):
+                moved.append(value)
+                continue
+            front = value.movedim(dim, 0)
+            ones = (1,) * (rank - front.dim() + 1)
+            moved.append(front.reshape(front.shape[:1] + ones + front.shape[1:]))
+        scalars = self.values(tuple(moved), kwargs)[self._count :]
+        results = self.call(moved[: self._count], scalars)
+        many = results if isinstance(results, tuple) else (results,)
+        # What is 0-dim for the caller counts less in promotion than with the dimension that vmap adds.
+        kinds = argument_types(functor, self.values(tuple(inside), kwargs))
+        dtypes = result_dtypes(functor, kinds, many[0].device.type)
+        if self.functor.gradients:
+            return (many[0], 0) if self._outputs == 1 else (many, (0,) * len(many))
+        many = tuple(r.to(getattr(torch, d.name)) for r, d in zip(many, dtypes, strict=True))
+        return (many[0], 0) if self._outputs == 1 else (many, (0,) * len(many))
+
+    # --------------------------------------------------------------------------------------- call
+
+    def call(self, operands: Sequence[Any], scalars: Sequence[Any]) -> Any:
+        """Call the overload for these tensors and numbers, given in the order of the signature."""
+        import torch
+
+        values = [_plain_number(value) for value in (*operands, *scalars)]
+        pattern = "".join(["T" if isinstance(value, torch.Tensor) else "S" for value in values])
+        op = self._overloads.get(pattern) or self.overload(pattern)
+        if "T" in pattern[self._count :]:
+            return op(*values)
+        return op(*values[: self._count], **dict(zip(self.scalar_names, values[self._count :], strict=True)))
+
+    def __call__(self, *operands: Any, out: Any = None, **scalars: Any) -> Any:
+        """Call the operator on torch tensors and numbers; as the functor is called.
+
+        Raises
+        ------
+        ArgumentError
+            Arguments that do not match the functor's parameters.
+        """
+        import torch
+
+        values = self.functor._binder.bind(operands, scalars)
+        if out is None:
+            return self.call(values[: self._count], values[self._count :])
+        given = dict(zip(self.scalar_names, map(_plain_number, values[self._count :]), strict=True))
+        tensors = list(map(_plain_number, values[: self._count]))
+        many = out if isinstance(out, tuple) else (out,)
+        if len(many) != self._outputs or not all(isinstance(one, torch.Tensor) for one in many):
+            raise ArgumentError(f"{self.name} has {self._outputs} outputs; pass out= as many tensors")
+        plain = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
+        self._out(*plain, **given, **dict(zip(self._out_names(), many, strict=True)))
+        return out
+
+    @property
+    def op(self) -> Any:
+        """The overload of tensors alone, ``torch.ops.namespace.name.default``."""
+        return self._overloads[self._plain]
+
+    def __repr__(self) -> str:
+        return f"<numjit torch operator {self.name}>"
+
+
+def _plain_number(value: Any) -> Any:
+    """Return NumPy's scalars as the Python numbers that torch's dispatcher takes."""
+    return value if type(value).__module__ != "numpy" or getattr(value, "shape", None) else value.item()
+
+
+def run_detached(operation: Elementwise, bound: list[Any], out: Any = None) -> tuple[Any, ...]:
+    """Run a call below autograd, whatever its tensors require; returns all results as a tuple."""
+    operation.refresh()
+    request = Request(operation)
+    if out is None:
+        return operation.compute(request, bound)
+    return operation.compute_into(request, bound, out)
+
+
+def _estimate(functor: Elementwise) -> int:
+    """Count the operations and calls in a Python functor's own bytecode; 1 for C++."""
+    fn = functor.source
+    if isinstance(fn, str):
+        return 1
+    counted = ("BINARY_OP", "UNARY_NEGATIVE", "CALL", "CALL_KW", "COMPARE_OP")
+    return max(1, sum(found.opname in counted for found in dis.get_instructions(fn)))
+
+
+def torch_op(
+    name: str,
+    functor: Elementwise | Callable[..., Any] | str,
+    /,
+    *,
+    autocast: Any = None,
+    flops: int | None = None,
+) -> TorchOp:
+    """Register a functor as an operator of torch.
+
+    Parameters
+    ----------
+    name
+        ``"namespace::name"``; then it is also ``torch.ops.namespace.name``. A name that numjit registered
+        before is replaced, so that a module can be reloaded.
+    functor
+        Made by `numjit.elementwise`, or what that is made of. Operands are the operator's tensors, scalars
+        its keyword-only numbers.
+    autocast
+        The dtype that floating tensors are cast to under ``torch.autocast``: one for all devices, or a
+        dictionary from device types to dtypes. By default autocast leaves the operator alone.
+    flops
+        Floating-point operations of one element, for ``torch.utils.flop_counter``; by default estimated for
+        Python functors, and 1 for C++.
+
+    Returns
+    -------
+    TorchOp
+        Called like the functor.
+
+    Raises
+    ------
+    FunctorError
+        `name` is none, is taken by another library, or the functor has no operands to broadcast.
+
+    Examples
+    --------
+    >>> import torch, numjit
+    >>> axpy = numjit.torch_op("mylib::axpy", lambda x, y, *, alpha=1.0: alpha * x + y)
+    >>> torch.ops.mylib.axpy(torch.ones(2), torch.ones(2), alpha=2.0)
+    tensor([3., 3.])
+    """
+    import torch
+
+    from numjit.elementwise import elementwise
+
+    made = functor if isinstance(functor, Elementwise) else elementwise(functor)
+    namespace, base = check_name(name)
+    policies = autocast if isinstance(autocast, Mapping) else {} if autocast is None else {
+        "cuda": autocast, "cpu": autocast,
+    }  # fmt: skip
+    with _lock:
+        earlier = _registered.get(name)
+        if earlier is not None:
+            earlier.remove()
+        elif hasattr(getattr(torch.ops, namespace), base):
+            raise FunctorError(f"torch has an operator {name!r} already; choose another name")
+        found = _registered[name] = TorchOp(name, made, policies, flops)
+        return found
+
+
+def opaque_op(operation: Elementwise) -> TorchOp:
+    """Return the operator of a functor that has none of its own; its name tells what it computes.
+
+    The name is the functor's with the beginning of its fingerprint, the same in every process.
+    """
+    functor = operation.functor
+    base = "".join(c if c.isascii() and c.isalnum() else "_" for c in functor.name).strip("_") or "functor"
+    name = f"numjit::{base}_{operation._call.fingerprint[:16]}"
+    with _lock:
+        found = _registered.get(name)
+        if found is None:
+            found = _registered[name] = TorchOp(name, operation, {}, None)
+        return found

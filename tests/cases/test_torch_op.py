@@ -1,0 +1,368 @@
+"""Functors as operators of torch: registration, opcheck, transforms, modes and the rest."""
+
+import functools
+import math
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.autograd.forward_ad as forward_ad
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+import numjit
+from numjit.errors import ArgumentError, AutogradError, FunctorError
+from numjit.torch_op import opaque_op
+from numjit.torch_schema import schema
+from tests.cases import run_python
+
+
+def _wave(x, y, *, alpha=1.0):
+    if x > 0:
+        return alpha * math.sin(x) * y + math.sqrt(x)
+    return y - x
+
+
+wave = numjit.torch_op("numjit_tests::wave", _wave)
+axpy = numjit.torch_op(
+    "numjit_tests::axpy",
+    numjit.elementwise("template <typename T> T axpy(T x, T y, T a) { return a * x + y; }", a=1.0),
+)
+both = numjit.torch_op("numjit_tests::both", lambda x, y: (x + y, x > y))
+
+
+def operands(device, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(s, generator=generator, dtype=dtype).to(device) for s in ((3, 4), (4,))]
+
+
+# ---------------------------------------------------------------------------------------- registration
+
+
+def test_schemas():
+    assert str(torch.ops.numjit_tests.wave.default._schema) == (
+        "numjit_tests::wave(Tensor x, Tensor y, *, Scalar alpha=1.) -> Tensor"
+    )
+    assert str(torch.ops.numjit_tests.both.default._schema).endswith("-> (Tensor, Tensor)")
+    assert str(torch.ops.numjit_tests.wave.out._schema).endswith("Tensor(a!) out) -> ()")
+    assert torch.Tag.pointwise in wave.op.tags
+    signature = numjit.elementwise(lambda x, *, self=1, far=math.inf, z=1j, on=True: x).functor.signature
+    assert schema("f", signature, "TSSSS") == (
+        "f(Tensor x, *, Scalar self_=1, Scalar far, Scalar z, Scalar on=True) -> Tensor"
+    )
+
+
+def test_calls_answer_as_the_functor(device):
+    x, y = operands(device)
+    for given in ((x, y), (x, 2.0), (2, y), (x, y[0])):
+        torch.testing.assert_close(wave(*given, alpha=2), wave.functor(*given, alpha=2), rtol=0, atol=0)
+    torch.testing.assert_close(torch.ops.numjit_tests.wave(x, y), wave.functor(x, y), rtol=0, atol=0)
+    torch.testing.assert_close(wave(x, y, alpha=y[0]), wave.functor(x, y, alpha=y[0]), rtol=0, atol=0)
+    for one, other in zip(both(x, y), both.functor(x, y), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert wave(x.int(), 2).dtype == wave.functor(x.int(), 2).dtype
+    assert wave(x.half(), 2.5).dtype == torch.float16
+
+
+def test_scalars_that_no_schema_can_write_have_their_defaults(device):
+    operation = numjit.torch_op("numjit_tests::odd", lambda x, *, far=math.inf, z=1j: (x < far, x * z))
+    x = operands(device)[0]
+    for one, other in zip(operation(x), operation.functor(x), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_a_name_is_replaced_by_its_module_and_by_nobody_else():
+    first = numjit.torch_op("numjit_tests::again", lambda x: x + 1)
+    second = numjit.torch_op("numjit_tests::again", lambda x: x + 2)
+    assert torch.ops.numjit_tests.again(torch.zeros(1)).item() == 2
+    second.remove()
+    assert not hasattr(torch.ops.numjit_tests, "again")
+    assert first is not second
+    with pytest.raises(FunctorError, match="already"):
+        numjit.torch_op("aten::relu", lambda x: x)
+    with pytest.raises(FunctorError, match="namespace::name"):
+        numjit.torch_op("relu", lambda x: x)
+    with pytest.raises(FunctorError, match="no operands"):
+        numjit.torch_op("numjit_tests::none", lambda *, a=1: a)
+    with pytest.raises(ArgumentError):
+        wave(torch.ones(2))
+
+
+def test_automatic_names_tell_what_is_computed():
+    operation, other = (numjit.elementwise(f) for f in (lambda x: x + 1, lambda x: x + 2))
+    assert opaque_op(operation) is opaque_op(operation)
+    assert opaque_op(operation).name != opaque_op(other).name
+    code = """
+        import numjit
+        from numjit.torch_op import opaque_op
+        print(opaque_op(numjit.elementwise("template <class T> T f(T x) { return x + T(1); }")).name)
+    """
+    assert run_python(code).stdout == run_python(code).stdout
+
+
+# -------------------------------------------------------------------------------------------- opcheck
+
+
+def layouts(device):
+    x = torch.randn(2, 3, 4, 5, device=device, dtype=torch.float64)
+    last = x.to(memory_format=torch.channels_last)
+    return {
+        "contiguous": (x, x + 1),
+        "permuted": (x.permute(2, 0, 3, 1), x.permute(2, 0, 3, 1) + 1),
+        "broadcast": (x, x[0, :, :1, :1]),
+        "channels last": (last, torch.randn(3, 1, 1, device=device, dtype=torch.float64)),
+        "mixed": (x, last.float()),
+        "0-dim": (x[0, 0, 0, 0], x[0, 0, 0, 1].float()),
+        "empty": (x[:0], x[:0]),
+        "integers": (x.int(), x.to(torch.int8)),
+    }
+
+
+@pytest.mark.parametrize("name", layouts("cpu"))
+@pytest.mark.parametrize("operation", [wave, axpy, both], ids=["python", "c++", "two results"])
+def test_opcheck(operation, name, device):
+    results = torch.library.opcheck(operation.op, layouts(device)[name])
+    assert set(results.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("name", ["contiguous", "broadcast", "channels last"])
+@pytest.mark.parametrize("operation", [wave, both], ids=["python", "two results"])
+def test_opcheck_with_gradients(operation, name, device):
+    values = tuple(value.detach().clone().requires_grad_() for value in layouts(device)[name])
+    results = torch.library.opcheck(operation.op, values)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+# ------------------------------------------------------------------------------------------ gradients
+
+
+def test_gradients(device):
+    x, y = (value.requires_grad_() for value in operands(device))
+    assert torch.autograd.gradcheck(lambda x, y: wave(x, y, alpha=1.5), (x, y))
+    assert torch.autograd.gradgradcheck(lambda x, y: wave(x, y, alpha=1.5), (x, y))
+    total, greater = both(x, y)
+    assert not greater.requires_grad
+    assert torch.autograd.grad(total.sum(), y)[0].tolist() == [3.0] * 4
+
+
+def test_gradients_of_a_cpp_functor(device):
+    x, y = (value.requires_grad_() for value in operands(device))
+    assert torch.autograd.gradcheck(lambda x, y: axpy(x, y, a=1.5), (x, y))
+    assert torch.autograd.gradgradcheck(lambda x, y: axpy(x, y, a=1.5), (x, y))
+
+
+def test_a_gradient_that_there_is_not_says_so(device):
+    text = "float concrete(float x) { return x * x; }"
+    concrete = numjit.torch_op("numjit_tests::concrete", numjit.elementwise(text))
+    x = torch.ones(3, device=device, requires_grad=True)
+    result = concrete(x)
+    assert result.tolist() == [1.0] * 3
+    with pytest.raises(AutogradError, match=r"concrete.*numjit\.differentiable"):
+        result.sum().backward()
+
+
+def test_a_gradient_written_by_hand_is_the_operator_s_too(device):
+    cube = numjit.elementwise(lambda x, *, scale=1.0: scale * x * x * x)
+    cube.backward(lambda grad, x, *, scale=1.0: grad * scale * 100 * x)  # wrong, and so told apart
+    x = torch.ones(3, device=device, requires_grad=True)
+    registered = numjit.torch_op("numjit_tests::cube", cube)
+    registered(x, scale=2.0).sum().backward()
+    assert x.grad.tolist() == [200.0] * 3
+    assert "by hand" in cube.explain(x)
+    x.grad = None
+    torch.compile(lambda x: cube(x) + 1, fullgraph=True, backend="aot_eager")(x).sum().backward()
+    assert x.grad.tolist() == [100.0] * 3
+
+
+@pytest.mark.parametrize("operation", [wave, wave.functor], ids=["operator", "functor"])
+def test_forward_mode_and_transforms(operation, device):
+    x, y = operands(device)
+
+    def reference(x, y):
+        return torch.where(x > 0, torch.sin(x) * y + torch.where(x > 0, x, 1).sqrt(), y - x)
+
+    ones = torch.ones_like(x)
+    for one, other in zip(
+        torch.func.jvp(lambda x: operation(x, y), (x,), (ones,)),
+        torch.func.jvp(lambda x: reference(x, y), (x,), (ones,)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(operation(forward_ad.make_dual(x, ones), y)).tangent
+    torch.testing.assert_close(tangent, torch.func.jvp(lambda x: reference(x, y), (x,), (ones,))[1])
+    for transform in (
+        lambda f: torch.func.grad(lambda x: f(x, y).sum()),
+        lambda f: torch.vmap(torch.func.grad(lambda x: f(x, y).sum())),
+        lambda f: torch.func.jacrev(lambda x: f(x, y)),
+        lambda f: torch.func.hessian(lambda x: f(x, y).sum()),
+    ):
+        torch.testing.assert_close(transform(operation)(x), transform(reference)(x))
+
+
+@pytest.mark.parametrize(
+    ("in_dims", "shapes"),
+    [
+        ((0, None), ((5, 3, 4), (4,))),
+        ((1, 0), ((3, 5), (5, 2, 3))),
+        ((None, 0), ((3,), (5,))),
+        ((-1, 0), ((2, 5), (5,))),
+    ],
+    ids=["one", "ranks", "numbers", "last"],
+)
+@pytest.mark.parametrize("operation", [axpy, axpy.functor, wave], ids=["c++", "functor", "python"])
+def test_vmap(operation, in_dims, shapes, device):
+    x, y = (torch.rand(shape, dtype=torch.float64, device=device) for shape in shapes)
+    found = torch.vmap(operation, in_dims)(x, y)
+    slices = [
+        operation(*(v if dim is None else v.select(dim, k) for v, dim in zip((x, y), in_dims, strict=True)))
+        for k in range(5)
+    ]
+    torch.testing.assert_close(found, torch.stack(slices), rtol=1e-12, atol=1e-12)
+
+
+def test_vmap_keeps_the_dtype_of_what_it_maps(device):
+    x, y = torch.rand(5, device=device), torch.rand(5, 3, dtype=torch.float16, device=device)
+    assert torch.vmap(axpy)(x, y).dtype == axpy(x[0], y[0]).dtype == torch.float16
+    numbered = numjit.torch_op("numjit_tests::numbered", lambda x: x + numjit.index())
+    with pytest.raises(ArgumentError, match="number"):
+        torch.vmap(numbered)(y)
+
+
+# --------------------------------------------------------------------------------- the rest of torch
+
+
+def test_out(device):
+    x, y = operands(device)
+    room = torch.empty(4, 3, dtype=torch.float64, device=device).t()
+    assert wave(x, y, out=room) is room
+    torch.testing.assert_close(room, wave(x, y), rtol=0, atol=0, check_stride=False)
+    assert room.stride() == (1, 3)
+    rooms = (torch.empty_like(x), torch.empty_like(x, dtype=torch.bool))
+    assert both(x, y, out=rooms) is rooms
+    assert torch.equal(rooms[1], x > y)
+
+    def call(x, y):
+        room = torch.empty_like(x)
+        wave(x, y, out=room)
+        return room
+
+    compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, y), wave(x, y))
+
+
+@pytest.mark.parametrize("operation", [axpy, axpy.functor], ids=["operator", "functor"])
+def test_fake_tensors_have_the_real_ones_strides(operation, device):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    for values in layouts(device).values():
+        mode = FakeTensorMode()
+        with mode:
+            fake = operation(*map(mode.from_tensor, values))
+        real = operation(*values)
+        assert (fake.shape, fake.dtype, fake.device) == (real.shape, real.dtype, real.device)
+        assert fake.stride() == real.stride() or not real.numel()
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_make_fx_records_the_operator(mode, device):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x, y = operands(device)
+    for operation, name in ((axpy, "numjit_tests.axpy.default"), (axpy.functor, "numjit.axpy_")):
+        graph = make_fx(functools.partial(operation, a=2.0), tracing_mode=mode)(x, y)
+        assert any(str(node.target).startswith(name) for node in graph.graph.nodes)
+        torch.testing.assert_close(graph(x, y), axpy(x, y, a=2.0))
+
+
+def test_dispatch_modes_and_tensor_classes_see_the_operator(device):
+    from torch.testing._internal.two_tensor import TwoTensor
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    x, y = operands(device)
+    seen = []
+    with Log():
+        axpy(x, y)
+        axpy.functor(x, y)
+    assert seen == ["numjit_tests.axpy.default", f"{opaque_op(axpy.functor).name.replace('::', '.')}.default"]
+    for operation in (axpy, axpy.functor):
+        result = operation(TwoTensor(x, x + 1), y)
+        assert type(result) is TwoTensor
+        torch.testing.assert_close(result.b, axpy(x + 1, y))
+
+
+def test_flops(device):
+    x, y = operands(device)
+    counted = numjit.torch_op("numjit_tests::counted", lambda x, y: x * y + 1, flops=2)
+    counted(x, 2.0)  # a counter only knows what is registered before it
+    with FlopCounterMode(display=False) as counter:
+        counted(x, y)
+        counted(x, 2.0)
+    assert counter.get_total_flops() == 2 * 2 * x.numel()
+
+
+def test_profiler_shows_the_name(device):
+    x, y = operands(device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.profiler.profile() as profile:
+            axpy(x, y)
+    assert "numjit_tests::axpy" in {event.key for event in profile.key_averages()}
+
+
+def test_autocast_policy(device):
+    operation = numjit.torch_op("numjit_tests::precise", lambda x: x + 1, autocast=torch.float32)
+    x = torch.ones(3, dtype=torch.bfloat16, device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        assert operation(x).dtype == torch.float32
+        assert axpy(x, x).dtype == torch.bfloat16
+    assert operation(x).dtype == torch.bfloat16
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
+
+    def forward(self, x):
+        return wave(x, self.weight)
+
+
+def test_modules_checkpoints_and_functional_calls(device):
+    layer = Layer().to(device)
+    x = operands(device)[0]
+    layer(x).sum().backward()
+    wanted = layer.weight.grad.clone()
+    layer.weight.grad = None
+    checkpoint(layer, x, use_reentrant=False).sum().backward()
+    torch.testing.assert_close(layer.weight.grad, wanted)
+    weights = {"weight": torch.full((4,), 2.0, dtype=torch.float64, device=device)}
+    torch.testing.assert_close(torch.func.functional_call(layer, weights, (x,)), wave(x, weights["weight"]))
+    gradient = torch.func.grad(lambda w: torch.func.functional_call(layer, w, (x,)).sum())(weights)
+    torch.testing.assert_close(gradient["weight"], wanted)
+
+
+def test_deterministic_algorithms(device):
+    x, y = operands(device)
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch.testing.assert_close(wave(x, y), wave.functor(x, y), rtol=0, atol=0)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_threads_share_one_operator(device):
+    from concurrent.futures import ThreadPoolExecutor
+
+    x, y = operands(device)
+    wanted = axpy(x, y)
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: axpy(x, y), range(64)):
+            assert torch.equal(result, wanted)
