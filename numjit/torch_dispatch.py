@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
+    from numjit.torch_op import TorchOp
 
 __all__ = ["dispatched"]
 
@@ -29,8 +30,19 @@ def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
         from numjit.torch_op import opaque_op
 
         count = operation._operands
-        return opaque_op(operation).call(list(bound[:count]), bound[count:])
+        operator = opaque_op(operation)
+        _share_out(operator, tensors)
+        return operator.call(list(bound[:count]), bound[count:])
     return NotImplemented
+
+
+def _share_out(operator: TorchOp, tensors: Sequence[Any]) -> None:
+    """Tell DTensor how the operator's operands may be sharded, where any is one."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is not None and any(isinstance(tensor, module.DTensor) for tensor in tensors):
+        from numjit.torch_sharding import known_to_dtensor
+
+        known_to_dtensor(operator)
 
 
 def _is_wrapper(torch: Any, cls: type) -> bool:

@@ -71,6 +71,11 @@ def _node() -> Any:
             with torch._C._AutoDispatchBelowAutograd():
                 result = overload.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
             values = operator.values(args, kwargs)
+            ctx.set_materialize_grads(False)
+            many = result if isinstance(result, tuple | list) else (result,)
+            whole = [one for one in many if not autograd.is_inexact(one)]
+            if whole:
+                ctx.mark_non_differentiable(*whole)
             ctx.operator = operator
             ctx.save_for_backward(*(value for value in values if isinstance(value, torch.Tensor)))
             ctx.numbers = [None if isinstance(value, torch.Tensor) else (value,) for value in values]

@@ -12,7 +12,7 @@ from numjit.errors import FunctorError, ToolchainError
 if TYPE_CHECKING:
     from numjit.torch_op import TorchOp
 
-__all__ = ["pointwise_shardings", "register_pointwise"]
+__all__ = ["known_to_dtensor", "pointwise_shardings", "register_pointwise"]
 
 _lock = threading.RLock()
 #: Which operands the operators that DTensors know are linear in.
@@ -86,6 +86,12 @@ def register_pointwise(op: TorchOp, linear: Sequence[str] = ()) -> TorchOp:
         else:
             _forget_decisions()
         return op
+
+
+def known_to_dtensor(op: TorchOp) -> None:
+    """Register an operator without linear operands, unless it is registered already."""
+    if op not in _registered:
+        register_pointwise(op)
 
 
 def _teach_later_overloads(op: TorchOp) -> None:

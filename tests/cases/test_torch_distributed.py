@@ -189,8 +189,8 @@ def check_dtensors(rank, count, device):
         torch.testing.assert_close(result.full_tensor(), wave(same, row))
         result.sum().backward()
         torch.testing.assert_close(part.grad.full_tensor(), tensor.grad)
-    with torch.no_grad(), pytest.raises(NotImplementedError, match="sharding strategy"):
-        wave.functor(*parts)
+    fresh = numjit.elementwise(lambda x, y: x * y + 1)  # nobody registered it
+    compare(fresh, mesh, [same, row], [rows, whole], rows)
 
 
 def check_partial(mesh, rank, same, row):
@@ -309,6 +309,8 @@ def activations():
     text = "template <typename T> T leaky(T x, T slope) { return x > T(0) ? x : slope * x; }"
     return {
         "operator": numjit.torch_op("numjit_sharded::leaky", _leaky),
+        "functor": functor,
+        "c++": numjit.elementwise(text, slope=0.1),
         "by hand": numjit.differentiable(functor, backward),
         "c++ by hand": numjit.differentiable(numjit.elementwise(text, slope=0.1), backward),
     }
