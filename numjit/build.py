@@ -336,8 +336,13 @@ def host_chunk(
     storages: Sequence[DType | None],
     stored_outputs: Sequence[DType],
     views: Sequence[str],
+    *,
+    on_disk: bool = False,
 ) -> HostChunk:
-    """Return the compiled CPU loop of a functor over operands of these stored dtypes."""
+    """Return the compiled CPU loop of a functor over operands of these stored dtypes.
+
+    With `on_disk` it is also in the cache folder afterwards, where that was emptied or changed since.
+    """
     layout = tuple(storages), tuple(stored_outputs), tuple(views)
 
     def build() -> HostChunk:
@@ -347,6 +352,8 @@ def host_chunk(
             return cpp_loop.build_chunk(functor, specialisation, *layout, cache_dir=default_store().folder)
         return _python_chunk(functor, specialisation, *layout)
 
+    if on_disk:
+        return build()
     return _chunks.get_or_build((functor.fingerprint(), specialisation, *layout), build)
 
 

@@ -50,8 +50,9 @@ class _Kernel:
         """Compile and link into the cache."""
         if self.spec is None or self.cc is None:
             build.host_chunk(
-                self.functor, self.specialisation, self.storages, self.specialisation.outputs, self.view_bits
-            )
+                self.functor, self.specialisation, self.storages, self.specialisation.outputs, self.view_bits,
+                on_disk=True,
+            )  # fmt: skip
         else:
             build.kernel_image(self.functor, self.specialisation, self.spec, self.cc)
 

@@ -180,6 +180,9 @@ def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, 
 def test_cpu_loops_are_built_once_and_then_found(cache, monkeypatch):
     from numjit import build
 
+    ones = torch.ones(8)
+    AXPY(ones, ones)  # in this process's memory already; the folder is another one
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(cache / "other"))
     told = []
     first = numjit.warmup(
         AXPY, dtypes=["float32", "float64"], layouts=["contiguous", "row"], targets="cpu",
