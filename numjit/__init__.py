@@ -15,10 +15,12 @@ from numjit.dtypes import DType
 from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
 from numjit.functor.markers import index
-from numjit.torch_op import TorchOp, torch_op
 from numjit.torch_override import override
 from numjit.value_and_grad import value_and_grad
 from numjit.warmup import Operand, Warmed, warmup
+
+if TYPE_CHECKING:
+    from numjit.torch_operator import TorchOp, torch_op
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
     bfloat16: Any
@@ -96,3 +98,19 @@ __all__ = [
     "value_and_grad",
     "warmup",
 ]
+
+#: What takes milliseconds to load and most processes do without.
+_LAZY = {"TorchOp": "numjit.torch_operator", "torch_op": "numjit.torch_operator"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    found = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

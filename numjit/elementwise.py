@@ -19,8 +19,7 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
-from numjit.torch_compile import call_traced, explain, token
-from numjit.torch_dispatch import dispatched
+from numjit.torch_dispatch import dispatched, token
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -134,6 +133,8 @@ class Elementwise(FastCallable):
         compiler = getattr(sys.modules.get("torch"), "compiler", None)
         plain = shape is None and like is None and dtype is None and device is None
         if plain and compiler is not None and compiler.is_compiling():
+            from numjit.torch_compile import call_traced
+
             traced = call_traced(self, operands, scalars, out)
             if traced is not NotImplemented:
                 return traced
@@ -388,6 +389,8 @@ class Elementwise(FastCallable):
         ArgumentError
             Arguments that do not match the functor's parameters.
         """
+        from numjit.torch_compile import explain
+
         return explain(self, self._binder.bind(operands, scalars), opaque=bool(self._options["opaque"]))
 
     def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:

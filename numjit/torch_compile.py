@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import sys
 import types
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from numjit.errors import ArgumentError, OutputError
@@ -18,25 +17,18 @@ from numjit.functor.genuine import genuine_functions
 from numjit.functor.lowered import NotLowerable
 from numjit.functor.signature import ArgumentType
 from numjit.functor.watch import watchers
+from numjit.torch_dispatch import operations
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
 
-__all__ = ["call_traced", "explain", "generated", "token"]
+__all__ = ["call_traced", "explain", "generated"]
 
 #: Holds the functions that were generated: a traced call takes them from here by name.
 generated = types.ModuleType("numjit.generated", "Torch forms of functors, generated under torch.compile.")
 sys.modules[generated.__name__] = generated
-_operations: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
 _serial = itertools.count()
 _forms: dict[Any, str] = {}
-
-
-def token(operation: Elementwise) -> str:
-    """Return a name by which a traced call can say which operation it calls."""
-    name = f"t{next(_serial)}"
-    _operations[name] = operation
-    return name
 
 
 def explain(operation: Elementwise, values: list[Any], *, opaque: bool) -> str | None:
@@ -74,7 +66,7 @@ def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, *, gradie
     from numjit.dtypes import as_dtype
     from numjit.semantics import Category
 
-    operation = _operations[name]
+    operation = operations[name]
     operation.refresh()
     if operation._python is not None and operation._watchers is None:
         operation._watchers = watchers(Captures(operation._python.fn))
@@ -102,13 +94,13 @@ def _register(name: str, pattern: str) -> str:
 
     Returns where it is in `generated`, then the names of arguments to pass by name, with commas between.
     """
-    from numjit.torch_op import opaque_op
+    from numjit.torch_operator import opaque_op
 
     with genuine_functions():
-        operator = opaque_op(_operations[name])
+        operator = opaque_op(operations[name])
     made = f"op_{operator.name.rpartition(':')[2]}_{pattern}"
     setattr(generated, made, operator.overload(pattern))
-    is_positional = "T" in pattern[_operations[name]._operands :]
+    is_positional = "T" in pattern[operations[name]._operands :]
     return ",".join([made, *([] if is_positional else operator.scalar_names)])
 
 

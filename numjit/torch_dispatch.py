@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
-    from numjit.torch_op import TorchOp
+    from numjit.torch_operator import TorchOp
 
-__all__ = ["dispatched"]
+__all__ = ["dispatched", "operations", "token"]
+
+#: Which operation a traced call calls, by the name that it says.
+operations: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
+_serial = itertools.count()
+
+
+def token(operation: Elementwise) -> str:
+    """Return a name by which a traced call can say which operation it calls."""
+    name = f"t{next(_serial)}"
+    operations[name] = operation
+    return name
 
 
 def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
@@ -27,7 +40,7 @@ def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
         return NotImplemented
     core = torch._C
     if core._len_torch_dispatch_stack() or any(_is_wrapper(torch, type(tensor)) for tensor in tensors):
-        from numjit.torch_op import opaque_op
+        from numjit.torch_operator import opaque_op
 
         count = operation._operands
         operator = opaque_op(operation)

@@ -14,7 +14,7 @@ from numjit.torch_meta import argument_types
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
-    from numjit.torch_op import TorchOp
+    from numjit.torch_operator import TorchOp
 
 __all__ = ["autograd_kernel", "torch_form"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numjit.errors import FunctorError, ToolchainError
 
 if TYPE_CHECKING:
-    from numjit.torch_op import TorchOp
+    from numjit.torch_operator import TorchOp
 
 __all__ = ["known_to_dtensor", "pointwise_shardings", "register_pointwise"]
 

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import numjit
 from numjit.errors import ArgumentError, AutogradError, FunctorError
-from numjit.torch_op import opaque_op
+from numjit.torch_operator import opaque_op
 from numjit.torch_schema import schema
 from tests.cases import run_python
 
@@ -96,7 +96,7 @@ def test_automatic_names_tell_what_is_computed():
     assert opaque_op(operation).name != opaque_op(other).name
     code = """
         import numjit
-        from numjit.torch_op import opaque_op
+        from numjit.torch_operator import opaque_op
         print(opaque_op(numjit.elementwise("template <class T> T f(T x) { return x + T(1); }")).name)
     """
     assert run_python(code).stdout == run_python(code).stdout
