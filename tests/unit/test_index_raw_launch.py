@@ -12,7 +12,7 @@ from numjit.arrays.view import cuda
 class Recorder:
     """Stands in for a launcher: keeps what it is made of and called with."""
 
-    def __init__(self, _kernel, _device, parameters, _block):
+    def __init__(self, _kernel, _device, parameters, _block, _shared):
         self.parameters = list(parameters)
 
     def __call__(self, _stream, _grid, values):
@@ -26,6 +26,7 @@ def gpu_call(monkeypatch):
 
     monkeypatch.setattr(launch, "Launcher", Recorder)
     monkeypatch.setattr(devices, "max_parameter_bytes", lambda _: 4096)
+    monkeypatch.setattr(devices, "limiting_shared_bytes", lambda *_: 0)
     monkeypatch.setattr(build, "build_kernel", lambda *_: None)
     monkeypatch.setattr(call, "launch_stream", lambda *_: 0)
     monkeypatch.setattr(call, "producers", lambda *_: [])
