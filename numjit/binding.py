@@ -9,7 +9,10 @@ from numjit.arrays.numbers import number_type
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.signature import MISSING, Signature
 
-__all__ = ["Binder", "check_defaults"]
+__all__ = ["RESERVED", "Binder", "check_defaults"]
+
+#: Keywords of a call that are numjit's own: no scalar can have such a name, and no operand be given by it.
+RESERVED = ("out", "shape", "like", "dtype", "device")
 
 
 class Binder:

@@ -250,6 +250,7 @@ class Plan:
     runner: Any = None
     shell: ShellSpec | None = None
     tuned: bool = False
+    fingerprint: str = ""
 
 
 class Call:
@@ -370,6 +371,7 @@ class Call:
             device.index,
             plan.runner,
             library,
+            fingerprint=plan.fingerprint,
         )
 
     def _execute(
@@ -483,6 +485,7 @@ class Call:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make_plan(arguments, outs, nullary, default)
+            plan.fingerprint = key[0]
             if len(self._plans) >= self.LIMIT:
                 self._plans.clear()
             self._plans[key] = plan

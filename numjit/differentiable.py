@@ -93,7 +93,9 @@ class Rule:
                 )
         results: Sequence[Any] = ()
         if self.save_for_backward != "inputs" or any(grad is None for grad in grads):
-            results = operation.compute(autograd.Request(operation), values, library="torch")
+            # As any call: traced where a compiler is at work, recorded where this gradient is differentiated.
+            made = operation(*values[:count], **dict(zip(names, values[count:], strict=True)))
+            results = made if isinstance(made, tuple) else (made,)
         given = [torch.zeros_like(results[k]) if grad is None else grad for k, grad in enumerate(grads)]
         places = [
             (x.shape, x.dtype, x.device) if isinstance(x, torch.Tensor) and autograd.is_inexact(x) else None

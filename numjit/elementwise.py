@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from numjit import autograd
-from numjit.binding import Binder, check_defaults
+from numjit.binding import RESERVED, Binder, check_defaults
 from numjit.call import Arguments, Call, Nullary, Plan, read_arguments
 from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from numjit.prepared import Prepared
 
 __all__ = ["Elementwise", "elementwise"]
-
-#: Keywords of a call that are numjit's own, so no scalar can have such a name.
-RESERVED = ("out", "shape", "like", "dtype", "device")
 
 
 class Elementwise(FastCallable):
@@ -67,7 +64,12 @@ class Elementwise(FastCallable):
         self._captures = self._python.current_captures() if self._python else ()
         defaults = [None if p.default is MISSING else p.default for p in functor.signature.parameters]
         self._call.warm.fast = FastCalls(
-            self, self._names, self._operands, defaults, self._python.capture_places if self._python else None
+            self,
+            [None if name in RESERVED else name for name in self._names],
+            self._operands,
+            defaults,
+            self._python.capture_places if self._python else None,
+            self._python.fingerprint if self._python else None,
         )
         self._token = token(self)
         #: Read the numbers that the functor captures, for tracers to guard on; made when first traced.

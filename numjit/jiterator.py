@@ -61,8 +61,9 @@ class _JittedFunction(FastCallable):
         self._names = [p.name for p in (*functor.signature.operands, *functor.signature.scalars)]
         self._call = Call(functor, self._names, len(functor.signature.operands))
         defaults = [None if p.default is MISSING else p.default for p in functor.signature.parameters]
+        count = len(functor.signature.operands)  # no tensor may be given by name
         self._call.warm.fast = FastCalls(
-            self, self._names, len(functor.signature.operands), defaults, detached=True
+            self, [*[None] * count, *self._names[count:]], count, defaults, detached=True
         )
         #: What a traced call calls: the same functor as one operator.
         self._operation = Elementwise(functor, {"autotune": False, "opaque": True})

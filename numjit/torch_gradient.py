@@ -107,6 +107,12 @@ def torch_form(operation: Elementwise, values: Sequence[Any]) -> Any:
     from numjit.functor.torch_lowering import lower
 
     functor = operation.functor
+    if operation.rule is not None:
+        raise AutogradError(
+            f"{functor.name}(): its gradient is written by hand, which its torch operator (also under "
+            "torch.compile) has in reverse mode outside torch.func's transforms only; call the functor "
+            "itself, eagerly, under torch.func.grad or vjp"
+        )
     try:
         if operation._python is None:
             raise NotLowerable("it is written in C++")

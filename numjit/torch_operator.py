@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import dis
+import itertools
+import secrets
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.autograd import Request
 from numjit.elementwise import Elementwise
-from numjit.errors import ArgumentError, FunctorError
+from numjit.errors import ArgumentError, FunctorError, OutputError
+from numjit.functor.fingerprint import digest
 from numjit.torch_gradient import autograd_kernel
 from numjit.torch_schema import check_name, schema, spelled
 
 if TYPE_CHECKING:
+    from numjit.differentiable import Rule
     from numjit.functor.signature import Parameter
 
 __all__ = ["TorchOp", "opaque_op", "torch_op"]
 
 _lock = threading.RLock()
 _registered: dict[str, TorchOp] = {}
+#: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
+_opaque: weakref.WeakKeyDictionary[Elementwise, dict[tuple[str, Rule | None], TorchOp]]
+_opaque = weakref.WeakKeyDictionary()
 
 
 class TorchOp:
@@ -238,6 +246,8 @@ class TorchOp:
         ------
         ArgumentError
             Arguments that do not match the functor's parameters.
+        OutputError
+            ``out=`` was given where torch would record a gradient.
         """
         import torch
 
@@ -250,6 +260,13 @@ class TorchOp:
         if len(many) != self._outputs or not all(isinstance(one, torch.Tensor) for one in many):
             raise ArgumentError(f"{self.name} has {self._outputs} outputs; pass out= as many tensors")
         plain = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
+        if torch.is_grad_enabled() and any(
+            isinstance(x, torch.Tensor) and x.requires_grad for x in (*plain, *given.values(), *many)
+        ):
+            raise OutputError(
+                f"{self.name}: out= does not support automatic differentiation, but a tensor requires grad; "
+                "call under torch.no_grad() or detach the tensors"
+            )
         self._out(*plain, **given, **dict(zip(self._out_names(), many, strict=True)))
         return out
 
@@ -349,13 +366,56 @@ def torch_op(
 def opaque_op(operation: Elementwise) -> TorchOp:
     """Return the operator of a functor that has none of its own; its name tells what it computes.
 
-    The name is the functor's with the beginning of its fingerprint, the same in every process.
+    The name is the functor's with the beginning of its fingerprint, the same in every process; where a
+    gradient written by hand is numjit's own, with that one's as well.
     """
-    functor = operation.functor
-    base = "".join(c if c.isascii() and c.isalnum() else "_" for c in functor.name).strip("_") or "functor"
-    name = f"numjit::{base}_{operation._call.fingerprint[:16]}"
+    key = operation._call.fingerprint, operation.rule
     with _lock:
+        known = _opaque.setdefault(operation, {})
+        found = known.get(key)
+        if found is None or _registered.get(found.name) is not found or not _can_share(found, operation):
+            found = known[key] = _find_opaque(operation)
+        return found
+
+
+def _find_opaque(operation: Elementwise) -> TorchOp:
+    name = operation.functor.name
+    base = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_") or "functor"
+    stem = f"numjit::{base}_{operation._call.fingerprint[:16]}{_rule_tag(operation.rule)}"
+    for number in itertools.count(1):
+        name = stem if number == 1 else f"{stem}_{number}"
         found = _registered.get(name)
         if found is None:
             found = _registered[name] = TorchOp(name, operation, {}, None)
-        return found
+        if _can_share(found, operation):
+            return found
+    raise AssertionError("unreachable")
+
+
+def _rule_tag(rule: Rule | None) -> str:
+    """Return what names a gradient written by hand; compiled graphs, also kept ones, name operators."""
+    if rule is None:
+        return ""
+    if not isinstance(rule.backward, Elementwise):
+        return f"_{secrets.token_hex(6)}"  # any code: unlike every other, in other processes too
+    parts = rule.backward.fingerprint, rule.save_for_backward, rule.num_grad_inputs, rule.residuals
+    return f"_{digest(*parts)[:12]}"
+
+
+def _can_share(operator: TorchOp, operation: Elementwise) -> bool:
+    """Whether an operator of equal code is, and stays, an operation's: same gradient, same captured names."""
+    other = operator.functor
+    if other is operation:
+        return True
+    if other.rule is not operation.rule:
+        return False
+    if operation._python is None or other._python is None:
+        return operation._python is other._python
+    mine, theirs = (functor.capture_places() for functor in (operation._python, other._python))
+    if mine is None or theirs is None:
+        return False
+    own, others = (
+        {(kind, id(holder), key) for kind, holder, key in places if kind != "function"}
+        for places in (mine, theirs)
+    )
+    return own == others

@@ -48,6 +48,10 @@ class Entry:
         Whose arrays the operands and results are.
     fast
         Whether the launcher answers such calls; None while that is not known.
+    generation
+        How often the launcher had forgotten its plans when it took this one.
+    fingerprint
+        The functor's when the call was planned.
     """
 
     shape: tuple[int, ...]
@@ -64,6 +68,8 @@ class Entry:
     runner: Any
     library: str = "torch"
     fast: bool | None = None
+    generation: int = 0
+    fingerprint: str = ""
 
 
 class WarmPath:
@@ -151,6 +157,6 @@ class WarmPath:
                 numbers += convert(bound[k], dtype)
             stream = torch._C._cuda_getCurrentRawStream(entry.device_index)
             entry.launcher(stream, entry.grid, (*numbers, *entry.extents))
-            if entry.fast is None and self.fast is not None:
+            if entry.fast is not False and self.fast is not None and self.fast.wants(entry):
                 entry.fast = self.fast.offer(bound, None, entry)
         return results[0] if len(results) == 1 else tuple(results)

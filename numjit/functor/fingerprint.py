@@ -238,11 +238,11 @@ class Captures:
             values.append(_resolve(names, cells, path))
         return tuple(values)
 
-    def places(self) -> list[tuple[str, Any, Any]]:
+    def places(self) -> list[tuple[str, Any, Any]] | None:
         """Return where the values of `current` are kept: what decides each of them.
 
         Entries are ``("name", dict, key)``, ``("cell", cell, None)`` and ``("function", function, None)``
-        (its code, defaults and keyword defaults).
+        (its code, defaults and keyword defaults). None where a module computes an attribute when asked.
         """
         found: list[tuple[str, Any, Any]] = [("name", names, name) for names, name in self._globals]
         found += [("function", fn, None) for fn in self._functions]
@@ -252,6 +252,8 @@ class Captures:
             for depth, name in enumerate(path[1:], 2):
                 if not isinstance(value, types.ModuleType):
                     break
+                if name not in vars(value) or hasattr(type(value), name):
+                    return None
                 found.append(("name", vars(value), name))
                 value = _resolve(names, cells, path[:depth])
         return found

@@ -396,7 +396,7 @@ class PythonFunctor:
             captures = self._captures = Captures(self.fn)
         return captures.current()
 
-    def capture_places(self) -> list[tuple[str, Any, Any]]:
+    def capture_places(self) -> list[tuple[str, Any, Any]] | None:
         """Return where `current_captures` finds what it answers; see `Captures.places`."""
         self.current_captures()
         assert self._captures is not None

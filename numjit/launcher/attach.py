@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ __all__ = ["FastCallable", "FastCalls", "Launcher", "build", "launchable", "wait
 
 def launchable(call: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ``__call__`` in whose place the launcher may answer; one that overrides it is left alone."""
-    call.launchable = True  # type: ignore[attr-defined]
+    call.launchable = call  # type: ignore[attr-defined] # functools.wraps copies it to wrappers
     return call
 
 
@@ -30,9 +31,9 @@ class FastCallable:
     """
 
     #: The array that the launcher reads; unset until it has a plan for the operation.
-    __slots__ = ("_record",)
+    __slots__ = ("_launcher_record",)
 
-    _record: Any
+    _launcher_record: Any
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -55,6 +56,8 @@ class Launcher:
         self._offsets = offsets
         self.describe: int = code.describe
         code.use(table.address)
+        # Classes refer to the code for good: objects may call when numjit's modules are torn down already.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     @property
     def function_offsets(self) -> tuple[int, int, int]:
@@ -68,7 +71,7 @@ class Launcher:
 
     def take_over(self, cls: type) -> None:
         """Let the launcher answer calls of a class's instances; ``__call__`` stays for the rest."""
-        if not getattr(cls.__call__, "launchable", False):
+        if getattr(cls.__call__, "launchable", None) is not cls.__call__:
             return
         slot = ctypes.c_uint64.from_address(id(cls) + self._offsets.type_call)
         if slot.value == self._table.slot_call:
@@ -131,9 +134,23 @@ def request() -> Launcher | None:
     if _process.launcher is None and _process.thread is None and config.launcher():
         with _process.lock:
             if _process.thread is None:
-                _process.thread = threading.Thread(target=_build_quietly, name="numjit-launcher")
-                _process.thread.start()
+                thread = threading.Thread(target=_build_quietly, name="numjit-launcher")
+                try:
+                    thread.start()
+                except RuntimeError as error:  # no more threads, or the interpreter is about to end
+                    FastCalls.failure = error
+                    return None
+                _process.thread = thread
+                if hasattr(os, "register_at_fork"):
+                    os.register_at_fork(before=_finish_building)
     return _process.launcher
+
+
+def _finish_building() -> None:
+    """Let no child process begin with locks that the building thread, which it does not have, holds."""
+    thread = _process.thread
+    if thread is not None and thread is not threading.current_thread():
+        thread.join(10.0)
 
 
 def wait(seconds: float = 60.0) -> bool:
@@ -152,9 +169,12 @@ class FastCalls:
     operation
         Whose calls.
     names, operands, defaults
-        Its parameters, how many of them may be given by position, and their defaults (None: none).
+        Its parameters (None: one that cannot be given by name), how many of them may be given by position,
+        and their defaults (None: none).
     captures
         Answers where the names that its function captures are kept; None where it captures nothing.
+    meaning
+        Answers the fingerprint of the function with what it captures now.
     detached
         Whether its calls never record gradients.
     """
@@ -165,20 +185,23 @@ class FastCalls:
     def __init__(
         self,
         operation: FastCallable,
-        names: Sequence[str],
+        names: Sequence[str | None],
         operands: int,
         defaults: Sequence[Any],
-        captures: Callable[[], Sequence[tuple[str, Any, Any]]] | None = None,
+        captures: Callable[[], Sequence[tuple[str, Any, Any]] | None] | None = None,
+        meaning: Callable[[], str] | None = None,
         *,
         detached: bool = False,
     ) -> None:
         self._operation = operation
         self._parameters = (list(names), operands, list(defaults))
         self._captures = captures
+        self._meaning = meaning
         self._detached = detached
         self._record: FunctorRecord | None = None
         self._watching = False
         self._asked = False
+        self._lock = threading.RLock()
 
     @property
     def record(self) -> FunctorRecord | None:
@@ -187,9 +210,16 @@ class FastCalls:
 
     def forget(self) -> None:
         """Forget every plan: what the function captures has changed."""
-        self._watching = False
-        if self._record is not None:
-            self._record.forget()
+        with self._lock:
+            self._watching = False
+            if self._record is not None:
+                self._record.forget()
+
+    def wants(self, entry: Entry) -> bool:
+        """Whether a call is to be offered: it never was, or what came of it is forgotten."""
+        if entry.fast is None:
+            return True
+        return entry.fast and self._record is not None and entry.generation != self._record.generation
 
     def offer(self, bound: Sequence[Any], out: Any, entry: Entry) -> bool | None:
         """Let the launcher answer calls like this one; answers whether it will, None while there is none.
@@ -209,6 +239,10 @@ class FastCalls:
                 request()
             self._asked = True
             return None
+        with self._lock:
+            return self._add(launcher, bound, out, entry)
+
+    def _add(self, launcher: Launcher, bound: Sequence[Any], out: Any, entry: Entry) -> bool | None:
         if self._record is None:
             from numjit.launcher.records import FunctorRecord
 
@@ -216,19 +250,27 @@ class FastCalls:
             self._record = FunctorRecord(
                 launcher.describe, names, operands, defaults, detached=self._detached
             )
-        if not self._watching:
-            self._watch(launcher, self._record)
+        if not self._watching and not self._watch(launcher, self._record):
+            return False
+        # What is watched must be what the call was planned with, by another thread's leave.
+        if self._meaning is not None and self._meaning() != entry.fingerprint:
+            return None
         if not self._record.add(bound, out, entry):
             return False
-        self._operation._record = self._record.array
+        entry.generation = self._record.generation
+        self._operation._launcher_record = self._record.array
         return True
 
-    def _watch(self, launcher: Launcher, record: FunctorRecord) -> None:
+    def _watch(self, launcher: Launcher, record: FunctorRecord) -> bool:
+        """Watch what the function captures; answers whether that is possible."""
         from numjit.launcher.interface import Guard
 
+        captures = self._captures() if self._captures else ()
+        if captures is None:
+            return False
         places: list[tuple[Guard, int, Any]] = []
         keep = []
-        for kind, holder, key in self._captures() if self._captures else ():
+        for kind, holder, key in captures:
             keep.append(holder)
             if kind == "name":
                 places.append((Guard.NAME, id(holder), key))
@@ -238,3 +280,4 @@ class FastCalls:
                 places += [(Guard.WORD, id(holder) + offset, None) for offset in launcher.function_offsets]
         record.watch(places, keep)
         self._watching = True
+        return True

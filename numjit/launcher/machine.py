@@ -29,6 +29,11 @@ class Code:
         self.describe = int(engine.get_function_address(DESCRIBE))
         self._api = ctypes.c_int64.from_address(engine.get_global_value_address(API_VARIABLE))
 
+    @property
+    def table(self) -> int:
+        """Address of the process's table; 0 before there is one."""
+        return int(self._api.value)
+
     def use(self, api: int) -> None:
         """Let the code work with the process's table at an address."""
         self._api.value = api

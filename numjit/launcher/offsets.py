@@ -67,7 +67,7 @@ def find_offsets(operation_class: Any, torch: Any) -> Offsets | None:
     Parameters
     ----------
     operation_class
-        The class with the slot ``_record``.
+        The class with the slot ``_launcher_record``.
     torch
         The module.
     """
@@ -115,7 +115,7 @@ def _record_offset(operation_class: Any) -> int | None:
     probe = operation_class.__new__(operation_class)
     size = operation_class.__basicsize__ // 8
     before = [word(id(probe) + 8 * k) for k in range(size)]
-    probe._record = mark = np.zeros(1, np.int64)
+    probe._launcher_record = mark = np.zeros(1, np.int64)
     places = _places(id(probe), id(mark), size)
     found = _only(places)
     return found if found is not None and before[found // 8] == 0 else None

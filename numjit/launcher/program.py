@@ -165,7 +165,8 @@ class _Describe(_Program):
             self.clear_error()
             self.give_up()
         rank = self.load32(tensor, _RANK)
-        room = self.add(self.get(self._count), self.add(self.mul(rank, 2), 8))
+        # Whatever numbers follow have room as well.
+        room = self.add(self.get(self._count), self.add(self.mul(rank, 2), 4 + MAX_PARAMETERS))
         self.jump_if(self.compare(">", room, MAX_WORDS), self._fail)
         self._add(self.load(self._impl(value), self.api(Api.KEYS_OFFSET)))
         self._add(self.load(tensor, _DEVICE))
@@ -253,10 +254,11 @@ class _Call(_Program):
         self.set(self._owner, owner)
         self._allocate(record, plan)
         self._launch(plan)
-        self.release(owner)
         hits = self.add(self.entry(record, Record.HITS), 1)
         self.store(record, 8 * Record.HITS, hits)
-        self._answer(plan)
+        count = self.entry(plan, Plan.OUTPUTS)
+        self.release(owner)  # a plan that was forgotten meanwhile is gone now
+        self._answer(count)
         self.place(self._undo)
         with self.repeat(self.get(self._made)) as k:
             self.release(self.item(self._results, k))
@@ -496,9 +498,8 @@ class _Call(_Program):
             self.jump(done)
         self.place(done)
 
-    def _answer(self, plan: Any) -> None:
+    def _answer(self, count: Any) -> None:
         """Return the only output, or a tuple of several."""
-        count = self.entry(plan, Plan.OUTPUTS)
         with self.when(self.compare("==", count, 1)):
             self.give(self.load(self._results))
             self.place(self.block("unreachable"))
@@ -506,4 +507,6 @@ class _Call(_Program):
         with self.when(self.compare("!=", several, 0)), self.repeat(count) as k:
             place = self.add(several, self.add(self.mul(k, 8), _TUPLE_ITEMS))
             self.store(place, 0, self.item(self._results, k))
+        with self.when(self.is_zero(several)), self.repeat(count) as k:
+            self.release(self.item(self._results, k))
         self.give(several)  # without memory for a tuple: 0, and the error is Python's

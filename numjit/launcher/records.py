@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctorRecord", "value_codes"]
 
 _CUDA = 2  # DLPack's kDLCUDA
+_INT64 = 1 << 63
 _Describe = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 
 
@@ -54,7 +55,7 @@ class FunctorRecord:
     describe
         Address of the launcher's function that describes calls.
     names
-        The parameters' names, operands first.
+        The parameters' names, operands first; None for one that cannot be given by name.
     operands
         How many of the parameters may be given by position.
     defaults
@@ -67,18 +68,26 @@ class FunctorRecord:
     LIMIT = 1024
 
     def __init__(
-        self, describe: int, names: Sequence[str], operands: int, defaults: Sequence[Any], *, detached: bool
+        self,
+        describe: int,
+        names: Sequence[str | None],
+        operands: int,
+        defaults: Sequence[Any],
+        *,
+        detached: bool,
     ) -> None:
         import sys
 
         self._describe = _Describe(describe)
-        self._interned = [sys.intern(name) for name in names]
+        self._interned = [None if name is None else sys.intern(name) for name in names]
         self._defaults = list(defaults)
         self._parameters = len(names)
-        self._name_table = np.array([id(name) for name in self._interned], np.int64)
+        self._name_table = np.array([0 if n is None else id(n) for n in self._interned], np.int64)
         self._default_table = np.array([0 if d is None else id(d) for d in defaults], np.int64)
         self._guards: tuple[Any, list[Any]] = (np.zeros(0, np.int64), [])
         self._plans: dict[tuple[int, ...], _PlanMemory] = {}
+        #: How often every plan was forgotten.
+        self.generation = 0
         self.array = np.zeros(len(Record), np.int64).view(_RecordWords)
         self.array.owner = self
         self.array[Record.PARAMETERS] = len(names)
@@ -134,8 +143,12 @@ class FunctorRecord:
         rows, held = [], list(keep)
         for kind, place, key in places:
             if kind is Guard.WORD:
-                found = ctypes.c_int64.from_address(place).value or id(None)
-                rows.append((int(kind), place, 0, found))
+                try:
+                    value = ctypes.py_object.from_address(place).value
+                except ValueError:  # an empty cell
+                    value = None
+                held.append(value)  # so that no later value can have its address
+                rows.append((int(kind), place, 0, id(value)))
             else:
                 names = ctypes.cast(place, ctypes.py_object).value
                 value = names.get(key)
@@ -152,16 +165,17 @@ class FunctorRecord:
     def forget(self) -> None:
         """Forget every plan."""
         self._plans = {}
+        self.generation += 1
         self._renew_table()
 
     def _renew_table(self) -> None:
         """Make a table with room for twice the plans; the old one is not looked at any more."""
         size = 1 << max(3, (4 * len(self._plans) + 3).bit_length())
         table = np.zeros(2 * size, np.int64)
-        for memory in self._plans.values():
+        for memory in list(self._plans.values()):
             self._insert(table, memory)
-        self.array[Record.TABLE] = table.ctypes.data
-        self.array[Record.MASK] = size - 1
+        # At once: other threads call while this one is between two statements.
+        self.array[Record.TABLE : Record.MASK + 1] = table.ctypes.data, size - 1
         self._table = table
 
     @staticmethod
@@ -184,6 +198,8 @@ class FunctorRecord:
         entry
             What it did.
         """
+        if any(type(value) is int and not -_INT64 <= value < _INT64 for value in bound):
+            return False  # they are uint64 to the functor: a plan of their own, but described as any int
         described = self.describe(bound, out)
         if described is None:
             return False
@@ -246,7 +262,9 @@ def _plan_memory(
         values += [(k, slots + j, code) for j, code in enumerate(codes)]
         slots += 2 if dtype.is_complex else 1
     template = [0] * slots + list(entry.extents)
-    if len(template) > MAX_SLOTS or entry.launcher.slot_count != len(template):
+    if outputs > MAX_PARAMETERS or len(template) > MAX_SLOTS:
+        return None
+    if entry.launcher.slot_count != len(template):
         return None
     offsets = list(entry.offsets) or [0] * (outputs + len(entry.memory))
     spans = []

@@ -47,12 +47,13 @@ def gpu(monkeypatch):
     """A launcher on a fake GPU, in the place of the process's own."""
     made = FakeGpu()
     table, offsets = made.table(monkeypatch)
+    own = load().table  # of a launcher that this process has already
     launcher = Launcher(load(), table, offsets)
     monkeypatch.setattr(attach._process, "launcher", launcher)
     launcher.take_over(Operation)
     made.launcher, made.words = launcher, table.words
     yield made
-    monkeypatch.setattr(attach._process, "launcher", None)
+    load().use(own or table.address)
 
 
 @pytest.fixture
@@ -589,6 +590,7 @@ def describing():
     patch = pytest.MonkeyPatch()
     gpu = FakeGpu()
     table, offsets = gpu.table(patch)
+    own = load().table
     launcher = Launcher(load(), table, offsets)
     record = FunctorRecord(launcher.describe, ["x", "y"], 2, [None, None], detached=False)
     keys = {}
@@ -610,6 +612,7 @@ def describing():
 
     yield both
     patch.undo()
+    load().use(own or table.address)
     assert gpu.launches == []
 
 

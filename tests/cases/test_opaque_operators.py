@@ -1,0 +1,171 @@
+"""Operators that functors get by themselves: which functors share one, and gradients written by hand."""
+
+import functools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import numjit
+from numjit.errors import AutogradError, OutputError
+from numjit.torch_op import opaque_op
+
+compiled = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo():
+    torch._dynamo.reset()
+
+
+class Through(TorchDispatchMode):
+    """A mode that changes nothing."""
+
+    def __torch_dispatch__(self, func, kinds, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def scaled(**options):
+    """A functor with a captured number of its own, and what rebinds it."""
+    factor = 2.0
+
+    def f(x):
+        return x * factor
+
+    def rebind(value):
+        nonlocal factor
+        factor = value
+
+    return numjit.elementwise(f, **options), rebind
+
+
+def tensor(device, count=4):
+    return torch.arange(1.0, count + 1, dtype=torch.float64, device=device).requires_grad_()
+
+
+def gradient(function, x):
+    return torch.autograd.grad(function(x).sum(), x)[0]
+
+
+@pytest.mark.parametrize("way", ["compiled", "mode"])
+def test_captured_numbers_of_equal_functors_are_their_own(device, way):
+    (first, rebind), (second, _) = scaled(opaque=True), scaled(opaque=True)
+    x = tensor(device).detach()
+    calls = [first, second]
+    if way == "compiled":
+        calls = [compiled(lambda x: first(x)), compiled(lambda x: second(x))]
+
+    def run():
+        if way == "compiled":
+            return [call(x) for call in calls]
+        with Through():
+            return [call(x) for call in calls]
+
+    torch.testing.assert_close(run(), [2 * x, 2 * x])
+    rebind(5.0)
+    torch.testing.assert_close(run(), [5 * x, 2 * x])
+
+
+@pytest.mark.parametrize("kind", ["python", "cpp"])
+@pytest.mark.parametrize("first", ["by hand", "derived"])
+def test_gradients_of_equal_functors_are_their_own(device, kind, first):
+    def make():
+        if kind == "python":
+            return numjit.elementwise(lambda x: x * x * x)
+        return numjit.elementwise("template <typename T> T cube(T x) { return x * x * x; }")
+
+    x = tensor(device)
+    by_hand, plain = make(), make()
+    by_hand.backward(lambda g, x: g * 7 * x)
+    cases = [(by_hand, 7 * x), (plain, 3 * x * x)]
+    for operation, want in cases if first == "by hand" else reversed(cases):
+        with Through():
+            found = gradient(operation, x)
+        torch.testing.assert_close(found, want.detach())
+        torch.testing.assert_close(gradient(compiled(lambda x, f=operation: f(x)), x), want.detach())
+
+
+def test_equal_functors_share_an_operator():
+    text = "template <typename T> T own(T x) { return x - T(3); }"
+    first, second = numjit.elementwise(text), numjit.elementwise(text)
+    assert opaque_op(first) is opaque_op(second)
+
+    def f(x):
+        return x - 3.5
+
+    assert opaque_op(numjit.elementwise(f)) is opaque_op(numjit.elementwise(f))
+    second.backward(lambda g, x: g)
+    assert opaque_op(second) is not opaque_op(first)
+    assert opaque_op(second) is opaque_op(second)
+    assert opaque_op(second).name.startswith(opaque_op(first).name + "_")
+
+
+@pytest.mark.parametrize("saved", ["inputs", "outputs", "both"])
+def test_what_a_gradient_by_hand_saves_under_compile(device, saved):
+    square = numjit.elementwise(lambda x: x * x)
+
+    @square.backward(tensors=True, save_for_backward=saved)
+    def backward(grad, *kept):
+        return grad * 5 * kept[-1]
+
+    x = tensor(device)
+    want = 5 * (x if saved == "inputs" else x * x).detach()
+    for call in (square, compiled(lambda x: square(x))):
+        torch.testing.assert_close(gradient(call, x), want)
+
+
+def test_an_unused_output_with_a_gradient_by_hand_under_compile(device):
+    both = numjit.elementwise(lambda x: (x * x, x + 1))
+    both.backward(lambda g, h, x: 5 * g * x + 3 * h)
+    x = tensor(device)
+    for call in (both, compiled(lambda x: both(x))):
+        torch.testing.assert_close(gradient(lambda x, call=call: call(x)[0], x), 5 * x.detach())
+        torch.testing.assert_close(gradient(lambda x, call=call: call(x)[1], x), 0 * x.detach() + 3)
+
+
+def test_transforms_never_replace_a_gradient_by_hand(device):
+    """The operator's torch form has the true one."""
+    cube = numjit.elementwise(lambda x: x * x * x)
+    cube.backward(lambda g, x: g * 7 * x)
+    registered = numjit.torch_op("numjit_tests::cube_by_hand", cube)
+    x = tensor(device).detach()
+    torch.testing.assert_close(torch.func.grad(lambda x: cube(x).sum())(x), 7 * x)
+    with pytest.raises(AutogradError, match="written by hand"):
+        torch.func.grad(lambda x: registered(x).sum())(x)
+    with pytest.raises(AutogradError, match="written by hand"):
+        torch.func.jvp(registered, (x,), (x,))
+    torch.testing.assert_close(torch.func.vmap(registered)(x), x**3)
+
+
+@pytest.mark.parametrize("saved", ["inputs", "outputs", "both"])
+def test_gradients_by_hand_of_an_operator_are_differentiated(device, saved):
+    """What the backward saved of the outputs depends on the inputs."""
+    square = numjit.elementwise(lambda x: x * x)
+
+    @square.backward(tensors=True, save_for_backward=saved)
+    def backward(grad, *kept):
+        return grad * kept[-1]
+
+    registered = numjit.torch_op(f"numjit_tests::square_{saved}", square)
+    x = tensor(device)
+    first = {
+        call: torch.autograd.grad(call(x).sum(), x, create_graph=True)[0] for call in (square, registered)
+    }
+    second = {call: torch.autograd.grad(found.sum(), x)[0] for call, found in first.items()}
+    # The rule says that x * x has the gradient kept[-1]: x itself, or x * x, whose gradient it says again.
+    want = torch.ones_like(x) if saved == "inputs" else x * x
+    torch.testing.assert_close(first[registered], first[square])
+    torch.testing.assert_close(second[registered], second[square])
+    torch.testing.assert_close(second[square], want.detach())
+
+
+def test_out_where_gradients_would_be_recorded(device):
+    registered = numjit.torch_op("numjit_tests::out_recorded", lambda x: x + 1)
+    x, out = tensor(device), torch.zeros(4, dtype=torch.float64, device=device)
+    with pytest.raises(OutputError, match="automatic differentiation"):
+        registered(x, out=out)
+    with torch.no_grad():
+        assert registered(x, out=out) is out
+    torch.testing.assert_close(out, x.detach() + 1)
