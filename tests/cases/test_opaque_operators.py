@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import numjit
 from numjit.errors import AutogradError, OutputError
-from numjit.torch_op import opaque_op
+from numjit.torch_operator import opaque_op
 
 compiled = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
 
