@@ -6,47 +6,23 @@ import dataclasses
 import math
 import struct
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import build, dtypes, warm_arrays
-from numjit.arrays.adapters import view, writable_view
-from numjit.arrays.allocate import empty, output_library
-from numjit.arrays.numbers import (
-    CHUNK_SLOT,
-    as_python,
-    chunk_slot,
-    convert,
-    number_type,
-    read_element,
-    slot_format,
-)
+from numjit.arguments import Arguments, Nullary, default_dtype, named
+from numjit.arrays.allocate import empty
+from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
 from numjit.arrays.streams import launch_stream, producers
-from numjit.arrays.torch_arrays import count_write, is_wrapped_number
-from numjit.arrays.view import CPU, ArrayView, Device, contiguous_strides
-from numjit.errors import (
-    ArgumentError,
-    BroadcastError,
-    DeviceError,
-    NumjitError,
-    OutputError,
-    OverlapError,
-)
-from numjit.functor.signature import ArgumentType, Specialisation
+from numjit.arrays.torch_arrays import count_write
+from numjit.arrays.view import ArrayView, Device, contiguous_strides
+from numjit.errors import BroadcastError, NumjitError
+from numjit.functor.signature import Specialisation
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
+from numjit.outputs import GivenOutputs
 from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
-from numjit.semantics import (
-    Category,
-    Extent,
-    Overlap,
-    broadcast_shapes,
-    broadcast_strides,
-    can_cast,
-    classify,
-    has_internal_overlap,
-    output_strides,
-)
+from numjit.semantics import Category, broadcast_shapes, broadcast_strides, output_strides
 from numjit.tuning import best, layout_class
 from numjit.warm import Entry, WarmPath
 
@@ -54,181 +30,7 @@ if TYPE_CHECKING:
     from numjit.build import Functor
     from numjit.dtypes import DType
 
-__all__ = ["Arguments", "Call", "Nullary", "Plan", "default_dtype", "read_arguments", "view_bits"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Nullary:
-    """What ``shape``, ``dtype`` and ``device`` (or ``like``) say of a call without operands to broadcast."""
-
-    shape: tuple[int, ...]
-    dtype: DType | None
-    device: Device
-    library: str
-
-
-@dataclasses.dataclass(slots=True)
-class Arguments:
-    """The arguments of one call, in parameter order.
-
-    Attributes
-    ----------
-    values
-        The Python number of each by-value argument, None where `views` has an array.
-    views
-        The view of each array read from memory, None for a number.
-    types
-        Dtype and category of each argument.
-    device
-        Where the call runs.
-    library
-        Which library allocates the results.
-    arrays
-        Views of every array operand, those passed by value and raw ones included.
-    raws
-        View of each raw operand by position; `values` and `views` have None there.
-    """
-
-    values: list[Any]
-    views: list[ArrayView | None]
-    types: tuple[ArgumentType, ...]
-    device: Device
-    library: str
-    arrays: list[ArrayView]
-    raws: dict[int, ArrayView]
-
-
-def read_arguments(
-    name: str,
-    names: Sequence[str],
-    operands: int,
-    bound: Sequence[Any],
-    raws: Collection[int] = (),
-    zero_dim: Collection[int] = (),
-) -> Arguments:
-    """Look at every argument: its type, its memory, its device.
-
-    Parameters
-    ----------
-    name, names
-        The functor's and its parameters' names, for messages.
-    operands
-        How many of the parameters are operands; the rest are scalars.
-    bound
-        One value per parameter.
-    raws
-        Positions of operands that the functor indexes itself.
-    zero_dim
-        Positions of arrays whose dimensions are a batch's alone: they count as arrays without dimensions.
-
-    Raises
-    ------
-    ArgumentError
-        An argument that is neither a number nor an array, a scalar with dimensions, or a raw operand whose
-        elements are not one after the other in memory.
-    DeviceError
-        Arrays on different devices.
-    """
-    values: list[Any] = []
-    views: list[ArrayView | None] = []
-    kinds: list[ArgumentType] = []
-    arrays: list[ArrayView] = []
-    found: dict[int, ArrayView] = {}
-    for k, obj in enumerate(bound):
-        if k in raws:
-            raw = found[k] = _raw_view(obj, f"{name}(): raw operand {names[k]!r}")
-            arrays.append(raw)
-            values.append(None)
-            views.append(None)
-            # An element of it counts as an operand with dimensions, whatever the array's rank.
-            kinds.append(ArgumentType(raw.dtype, Category.DIM))
-            continue
-        try:
-            number = number_type(obj)
-        except ArgumentError as error:
-            raise ArgumentError(f"{name}(): argument {names[k]!r}: {error}") from None
-        if number is not None:
-            values.append(as_python(obj))
-            views.append(None)
-            kinds.append(ArgumentType(number, Category.NUMBER))
-            continue
-        try:
-            seen = view(obj)
-        except NumjitError as error:
-            raise _named(error, f"{name}(): argument {names[k]!r}") from error
-        if seen is None:
-            raise ArgumentError(
-                f"{name}(): argument {names[k]!r} is a {type(obj).__name__}; "
-                "pass an array, or a Python number"
-            )
-        if k >= operands and seen.shape and k not in zero_dim:
-            raise ArgumentError(
-                f"{name}(): scalar {names[k]!r} has shape {tuple(seen.shape)}; pass a number or a 0-dim array"
-            )
-        if not seen.shape and seen.device is CPU and is_wrapped_number(seen):
-            value = read_element(seen)
-            values.append(value)
-            views.append(None)
-            kinds.append(ArgumentType(number_type(value) or seen.dtype, Category.NUMBER))
-            continue
-        arrays.append(seen)
-        values.append(None)
-        views.append(seen)
-        has_dimensions = bool(seen.shape) and k not in zero_dim
-        kinds.append(ArgumentType(seen.dtype, Category.DIM if has_dimensions else Category.ZERO_DIM))
-    device = _common_device(name, names, [found.get(k, seen) for k, seen in enumerate(views)], found)
-    for k, seen in enumerate(views):
-        if seen is not None and not seen.shape and seen.device is CPU and seen.has_memory:
-            values[k] = read_element(seen)
-            views[k] = None
-    return Arguments(values, views, tuple(kinds), device, output_library(arrays), arrays, found)
-
-
-def _named(error: NumjitError, where: str) -> NumjitError:
-    """Return the same error with the argument in front."""
-    return type(error)(f"{where}: {error}")
-
-
-def _raw_view(obj: Any, where: str) -> ArrayView:
-    """Look at a raw operand: an array whose elements lie one after the other, as they are."""
-    try:
-        seen = None if number_type(obj) is not None else view(obj)
-    except NumjitError as error:
-        raise _named(error, where) from error
-    if seen is None:
-        raise ArgumentError(f"{where} is a {type(obj).__name__}; pass an array")
-    if (seen.conj and seen.dtype.is_complex) or seen.neg:
-        bit = "conj" if seen.conj else "neg"
-        raise ArgumentError(
-            f"{where} has torch's {bit} bit set, and a functor reads a raw operand as it is stored; "
-            f"pass .resolve_{bit}()"
-        )
-    dense = contiguous_strides(tuple(seen.shape))
-    steps = zip(seen.shape, seen.strides, dense, strict=True)
-    if 0 not in seen.shape and any(size != 1 and step != wanted for size, step, wanted in steps):
-        raise ArgumentError(
-            f"{where} (shape {tuple(seen.shape)}, strides {tuple(seen.strides)}) is not contiguous, and a "
-            "functor indexes a raw operand by element number; pass .contiguous()"
-        )
-    return seen
-
-
-def _common_device(
-    name: str, names: Sequence[str], views: Sequence[ArrayView | None], raws: Collection[int] = ()
-) -> Device:
-    """Return the device of all arrays; 0-dim CPU arrays, unless raw, may meet any."""
-    found: tuple[int, Device] | None = None
-    for k, seen in enumerate(views):
-        if seen is None or (k not in raws and not seen.shape and seen.device.kind == "cpu"):
-            continue
-        if found is None:
-            found = (k, seen.device)
-        elif seen.device != found[1]:
-            raise DeviceError(
-                f"{name}(): operand {names[found[0]]!r} is on {found[1]} but {names[k]!r} is on "
-                f"{seen.device}; move them to one device (only numbers and 0-dim CPU tensors go with any)"
-            )
-    return CPU if found is None else found[1]
+__all__ = ["Call", "Plan", "view_bits"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -276,7 +78,7 @@ class Call:
         self._names = list(names)
         self._operands = operands
         self._raws = functor.signature.raws
-        self._output_count = len(functor.signature.outputs)
+        self._outputs = GivenOutputs(functor.name, names, len(functor.signature.outputs))
         self._plans: dict[Any, Plan] = {}
         self.warm = WarmPath()
         #: Identity of the functor's meaning; whoever sees a captured variable change renews it.
@@ -297,10 +99,10 @@ class Call:
         With `warm_key`, the next call of that key may take the warm path; with `bound`, what `arguments`
         was read from, calls with the same `out` may go through the launcher.
         """
-        outs = self._given_outputs(out)
+        outs = self._outputs.read(out)
         plan = self._plan(arguments, outs, nullary)
         if any(outs):
-            self._check_overlap(outs, plan.shape, arguments)
+            self._outputs.check_overlap(outs, plan.shape, arguments)
         library = nullary.library if nullary else arguments.library
         device = nullary.device if nullary else arguments.device
         results, memory = [], []
@@ -334,7 +136,7 @@ class Call:
 
     def prepare(self, arguments: Arguments, out: Any, bound: Sequence[Any]) -> None:
         """Plan and compile a call, and hand it to the launcher, without computing or allocating anything."""
-        outs = self._given_outputs(out)
+        outs = self._outputs.read(out)
         plan = self._plan(arguments, outs, None)
         entry = None if plan.empty else self._entry(plan, arguments, outs, arguments.device)
         if entry is not None and entry.launcher is not None and self.warm.fast is not None:
@@ -449,24 +251,11 @@ class Call:
         self._plan_gpu(plan, arguments, outs, device, winner)
         plan.tuned = True
 
-    def _given_outputs(self, out: Any) -> list[ArrayView | None]:
-        count = self._output_count
-        if out is None:
-            return [None] * count
-        many = out if isinstance(out, tuple) else (out,)
-        if len(many) != count:
-            wanted = "an array" if count == 1 else f"a tuple of {count} arrays or None"
-            raise OutputError(f"{self._name}() has {count} outputs; pass out={wanted}")
-        return [
-            None if given is None else writable_view(given, f"{self._name}(): {label}")
-            for given, label in zip(many, self._output_labels(), strict=True)
-        ]
-
     # --------------------------------------------------------------------------------------- planning
 
     def plan(self, arguments: Arguments, nullary: Nullary | None) -> Plan:
         """Return what a call without ``out=`` does, its kernel compiled."""
-        return self._plan(arguments, self._given_outputs(None), nullary)
+        return self._plan(arguments, self._outputs.read(None), nullary)
 
     def _plan(self, arguments: Arguments, outs: Sequence[ArrayView | None], nullary: Nullary | None) -> Plan:
         default = default_dtype()
@@ -510,7 +299,7 @@ class Call:
             outputs = (nullary.dtype,) * len(outputs)
         if self.gradients:
             outputs = self._gradient_dtypes(shape, arguments)
-        self._check_outputs(outs, shape, outputs, device)
+        self._outputs.check(outs, shape, outputs, device)
         stored = tuple(
             dtype if given is None else given.dtype for dtype, given in zip(outputs, outs, strict=True)
         )
@@ -574,76 +363,6 @@ class Call:
                 operands.append((tuple(seen.shape), tuple(seen.strides)))
         return output_strides(shape, operands)
 
-    def _check_outputs(
-        self,
-        outs: Sequence[ArrayView | None],
-        shape: tuple[int, ...],
-        outputs: Sequence[DType],
-        device: Device,
-    ) -> None:
-        """Check what a plan is made for: shape, device, dtype and self-overlap of each given output."""
-        for label, given, dtype in zip(self._output_labels(), outs, outputs, strict=True):
-            if given is None:
-                continue
-            where = f"{self._name}(): {label}"
-            if tuple(given.shape) != shape:
-                raise OutputError(
-                    f"{where} has shape {tuple(given.shape)} but the result has shape {shape}; "
-                    f"pass an array of shape {shape}"
-                )
-            if given.device != device:
-                raise DeviceError(
-                    f"{where} is on {given.device} but the operands are on {device}; move it there"
-                )
-            if not can_cast(dtype, given.dtype):
-                raise OutputError(
-                    f"{where} has dtype {given.dtype}, to which a {dtype} result cannot be cast; "
-                    f"pass an array of dtype {dtype}"
-                )
-            extent = _extent(given)
-            if has_internal_overlap(extent.shape, extent.strides, extent.itemsize):
-                raise OverlapError(
-                    f"{where} (shape {shape}, strides {tuple(given.strides)}) holds elements that "
-                    "share memory; pass a copy (.clone())"
-                )
-
-    def _check_overlap(
-        self, outs: Sequence[ArrayView | None], shape: tuple[int, ...], arguments: Arguments
-    ) -> None:
-        """Check what depends on addresses: given outputs against each other and against the inputs."""
-        extents: list[tuple[str, Extent]] = []
-        for label, given in zip(self._output_labels(), outs, strict=True):
-            if given is None or not given.has_memory:
-                continue
-            extent = _extent(given)
-            for other, earlier in extents:
-                if classify(earlier, extent) is not Overlap.NONE:
-                    raise OverlapError(
-                        f"{self._name}(): {label} shares memory with {other}; pass arrays of their own"
-                    )
-            extents.append((label, extent))
-        for name, seen in zip(self._names, arguments.views, strict=True):
-            if seen is None or not seen.has_memory:
-                continue
-            expanded = _extent(seen, shape)
-            for label, extent in extents:
-                if classify(extent, expanded) is Overlap.PARTIAL:
-                    raise OverlapError(
-                        f"{self._name}(): {label} shares part of its memory with operand {name!r}; "
-                        "pass an array of its own, or exactly that operand"
-                    )
-        for k, seen in arguments.raws.items():
-            for label, extent in extents:
-                if seen.has_memory and classify(extent, _extent(seen)) is not Overlap.NONE:
-                    raise OverlapError(
-                        f"{self._name}(): {label} shares memory with raw operand {self._names[k]!r}, any "
-                        "element of which may be read at any time; pass an array of its own"
-                    )
-
-    def _output_labels(self) -> list[str]:
-        count = self._output_count
-        return ["out"] if count == 1 else [f"out[{k}]" for k in range(count)]
-
     def _operand_strides(
         self, plan: Plan, arguments: Arguments, outs: Sequence[ArrayView | None]
     ) -> tuple[list[tuple[int, ...]], list[int]]:
@@ -675,7 +394,7 @@ class Call:
         try:
             return coalesce(shape, rows)
         except NumjitError as error:
-            raise _named(error, f"{self._name}()") from None
+            raise named(error, f"{self._name}()") from None
 
     def _plan_cpu(self, plan: Plan, arguments: Arguments, outs: Sequence[ArrayView | None]) -> None:
         from numjit.cpu.execute import ChunkRunner
@@ -776,20 +495,3 @@ def view_bits(seen: ArrayView | None) -> str:
         return ""
     conj = seen.conj and seen.dtype.is_complex
     return " ".join(bit for bit, on in (("conj", conj), ("neg", seen.neg)) if on)
-
-
-def _extent(seen: ArrayView, shape: tuple[int, ...] | None = None) -> Extent:
-    """Return the memory of an array, expanded to `shape` where one is given."""
-    strides = tuple(seen.strides)
-    if shape is not None:
-        strides = broadcast_strides(shape, tuple(seen.shape), strides)
-    itemsize = seen.dtype.itemsize
-    return Extent(seen.pointer, shape or tuple(seen.shape), tuple(s * itemsize for s in strides), itemsize)
-
-
-def default_dtype() -> DType:
-    """Return torch's default dtype where torch is loaded, else float32."""
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "get_default_dtype"):
-        return dtypes.float32
-    return dtypes.as_dtype(torch.get_default_dtype())

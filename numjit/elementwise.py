@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from numjit import autograd
+from numjit.arguments import Arguments, Nullary, read_arguments
 from numjit.binding import RESERVED, Binder, check_defaults
-from numjit.call import Arguments, Call, Nullary, Plan, read_arguments
+from numjit.call import Call, Plan
 from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
@@ -426,7 +427,7 @@ class Elementwise(FastCallable):
             There is no GPU (and no `cc`), or numba-cuda is not installed.
         """
         from numjit import build
-        from numjit.call import default_dtype
+        from numjit.arguments import default_dtype
         from numjit.functor.device_function import argument_types
 
         arguments = argument_types(self._functor, dtypes)

@@ -15,9 +15,10 @@ from numjit.functor.python import PythonFunctor
 from numjit.semantics.category import Category
 
 if TYPE_CHECKING:
+    from numjit.arguments import Arguments
     from numjit.arrays.view import ArrayView, Device
     from numjit.build import Functor
-    from numjit.call import Arguments, Plan
+    from numjit.call import Plan
     from numjit.elementwise import Elementwise
 
 __all__ = ["Inspection", "inspect_call", "inspect_derivative"]

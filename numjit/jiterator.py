@@ -12,9 +12,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from numjit.arguments import default_dtype, read_arguments
 from numjit.binding import Binder, check_defaults
 from numjit.cache import digest
-from numjit.call import Call, default_dtype, read_arguments
+from numjit.call import Call
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError

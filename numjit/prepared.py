@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from numjit.arguments import Arguments
 from numjit.arrays.adapters import view
 from numjit.arrays.numbers import number_type
 from numjit.binding import RESERVED, Binder
-from numjit.call import Arguments, Call
+from numjit.call import Call
 from numjit.errors import ArgumentError
 from numjit.functor.python import PythonFunctor
 from numjit.launcher import attach

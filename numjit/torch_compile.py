@@ -33,7 +33,7 @@ _forms: dict[Any, str] = {}
 
 def explain(operation: Elementwise, values: list[Any], *, opaque: bool) -> str | None:
     """Return why a compiler could not look into a call; None where it can."""
-    from numjit.call import default_dtype
+    from numjit.arguments import default_dtype
     from numjit.torch_meta import argument_types
 
     try:

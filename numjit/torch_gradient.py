@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import autograd
-from numjit.call import default_dtype
+from numjit.arguments import default_dtype
 from numjit.errors import AutogradError
 from numjit.functor.lowered import NotLowerable
 from numjit.torch_meta import argument_types

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from numjit.arguments import default_dtype
 from numjit.arrays.numbers import number_type
-from numjit.call import default_dtype
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, DeviceError
 from numjit.functor.genuine import genuine_functions

@@ -238,7 +238,7 @@ def common_shell(operands: Sequence[Operand], dtype: DType) -> ShellSpec:
 
 def specialise(functor: Functor, described: Described, *, on_gpu: bool) -> Specialisation:
     """Return the functor at the types of a described call."""
-    from numjit.call import default_dtype
+    from numjit.arguments import default_dtype
 
     return build.specialise(functor, described.types, default_dtype(), "cuda" if on_gpu else "cpu")
 

@@ -5,6 +5,7 @@ import torch
 
 import numjit
 from numjit import build, call
+from numjit.arguments import read_arguments
 from numjit.arrays.adapters import view
 from numjit.arrays.view import cuda
 
@@ -33,7 +34,7 @@ def gpu_call(monkeypatch):
 
     def run(functor, arguments, out):
         own = functor._call
-        read = call.read_arguments("f", functor._names, functor._operands, arguments, functor._raws)
+        read = read_arguments("f", functor._names, functor._operands, arguments, functor._raws)
         plan = own._make_plan(read, [None], None, numjit.float32)
         own._plan_gpu(plan, read, [None], cuda(0))
         memory = [view(out), *(seen for seen in read.views if seen is not None)]

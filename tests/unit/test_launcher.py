@@ -17,8 +17,8 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
 
 import numjit
 from numjit import dtypes
+from numjit.arguments import read_arguments
 from numjit.arrays.numbers import convert
-from numjit.call import read_arguments
 from numjit.launcher import attach
 from numjit.launcher.attach import FastCallable, FastCalls, Launcher, launchable
 from numjit.launcher.interface import Api, Value

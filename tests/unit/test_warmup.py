@@ -143,8 +143,9 @@ class _Asked(Exception):
 def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, monkeypatch):
     """The same operands, once described and once as arrays on a device that is not there."""
     from numjit import build
+    from numjit.arguments import Arguments
     from numjit.arrays.view import ArrayView, contiguous_strides, cuda
-    from numjit.call import Arguments, Call
+    from numjit.call import Call
     from numjit.functor.signature import ArgumentType
     from numjit.runtime import devices
 
