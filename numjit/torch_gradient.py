@@ -23,7 +23,8 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
     """Return an overload's kernel for torch's autograd keys.
 
     What ``torch.library.register_autograd`` would make knows neither forward mode, whose tangents it
-    silently drops, nor ``torch.func``'s transforms: here those run the functor's torch form.
+    silently drops, nor ``torch.func``'s transforms: here forward mode goes through the functor's own node,
+    and transforms run its torch form.
     """
     import torch
     from torch.autograd import forward_ad
@@ -39,7 +40,10 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
         if is_forward or (recorded and transforms()):
             values = operator.values(args, kwargs)
             if not is_forward or transforms() or _has_tangent(values):
-                return torch_form(operator.functor, values)(*values)
+                if transforms():
+                    return torch_form(operator.functor, values)(*values)
+                results = autograd.record(autograd.Request(operator.functor), values)
+                return results[0] if len(results) == 1 else results
         if recorded:
             return _node().apply(operator, overload, keyset, kwargs, *args)
         with below():

@@ -76,3 +76,27 @@ def test_mixed_precision(kind, device):
     for a, b in zip(network.parameters(), reference.parameters(), strict=True):
         assert a.grad.dtype is torch.float32
         torch.testing.assert_close(a.grad, b.grad, rtol=0.1, atol=0.05)
+
+
+@both_kinds
+def test_gradient_scaling(kind, device):
+    """Steps with ``torch.amp.GradScaler`` are those without, also where a scaled gradient overflows."""
+
+    def weights(scaled):
+        torch.manual_seed(0)
+        network = Network(SWIGLU[kind]).to(device)
+        optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler(device, init_scale=2.0**10, enabled=scaled)
+        x = torch.linspace(-1, 1, 96, device=device).reshape(16, 6)
+        for factor in (1.0, float("inf") if scaled else None, 1.0):
+            if factor is None:
+                continue
+            optimiser.zero_grad()
+            value = HUBER[kind](network(x), torch.zeros(16, 1, device=device)).sum()
+            scaler.scale(value * factor).backward()
+            scaler.step(optimiser)  # skips the step whose gradients are infinite
+            scaler.update()
+        return list(network.parameters())
+
+    for got, want in zip(weights(True), weights(False), strict=True):
+        torch.testing.assert_close(got, want)

@@ -293,3 +293,22 @@ def test_a_call_without_tensors_breaks_the_graph_and_answers():
     ramp = numjit.elementwise(lambda *, step=1.0: step * numjit.index())
     function = torch.compile(lambda x: x + ramp(shape=3), backend="eager")
     assert function(torch.zeros(3)).tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", ["c++", "opaque=True", "operator"])
+def test_opaque_operators_train_under_the_compiler(name, dynamic, device):
+    """The backward is a derived operator in the compiled graph, without a graph break either."""
+    operation = OPAQUE.get(name) or numjit.torch_op("numjit_tests::trained", axpy)
+    torch._dynamo.reset()
+    x, y = (torch.randn(5, device=device, requires_grad=True) for _ in range(2))
+    compiled = torch.compile(
+        lambda x, y: torch.relu(operation(x * 2, y)) + 1, fullgraph=True, backend="aot_eager", dynamic=dynamic
+    )
+    result, wanted = compiled(x, y), torch.relu(x * 2 + y) + 1
+    torch.testing.assert_close(result, wanted)
+    weight = torch.linspace(1, 2, 5, device=device)
+    for got, want in zip(
+        torch.autograd.grad(result, (x, y), weight), torch.autograd.grad(wanted, (x, y), weight), strict=True
+    ):
+        torch.testing.assert_close(got, want)

@@ -153,6 +153,15 @@ def test_gradients_of_a_cpp_functor(device):
     assert torch.autograd.gradgradcheck(lambda x, y: axpy(x, y, a=1.5), (x, y))
 
 
+def test_forward_mode_of_a_cpp_operator(device):
+    import torch.autograd.forward_ad as forward_ad
+
+    x, y = operands(device)
+    with forward_ad.dual_level():
+        result = axpy(forward_ad.make_dual(x, torch.cos(x)), y, a=3.0)
+        torch.testing.assert_close(forward_ad.unpack_dual(result).tangent, 3 * torch.cos(x))
+
+
 def test_a_gradient_that_there_is_not_says_so(device):
     text = "float concrete(float x) { return x * x; }"
     concrete = numjit.torch_op("numjit_tests::concrete", numjit.elementwise(text))
