@@ -23,9 +23,8 @@ SETS = 3
 #: Calls of one batch, and batches of which the median is taken.
 BATCH = 18
 ROUNDS = 7
-#: Seconds that a provider runs on a GPU before each batch of its own is timed. The card's clocks follow what
-#: ran in the last milliseconds: right after an idle gap, or after a provider whose kernels compute more,
-#: the same kernel measured 1 to 2.5 % (15 % after a gap) slower for some ten milliseconds.
+#: Seconds that a provider runs on a GPU before each batch of its own is timed: neither an idle gap nor
+#: another provider's kernels shall count.
 WARM_SECONDS = 0.025
 
 

@@ -18,7 +18,7 @@ I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 #: displace what other kernels left in the L2 cache: between those of CuPy and torch, axpy float32 came to
 #: 1.009 of the copy on an H100, with plain loads to 1.016 (add int32 1.007 : 1.016, x[::2] + y .760 : .779).
 #: Of stores, streaming ones were ahead by 0.1 %; the read-only path (.nc) is as plain, L1::no_allocate
-#: loses 2.9 % (bench/results/h100-hints.json, each on its own).
+#: loses 2.9 % (bench/results/h100-loads.txt; h100-hints.json, each on its own).
 LOAD = "ld.global"
 STORE = "st.global.cs"
 

@@ -47,9 +47,9 @@ class Knobs:
 
 
 #: Threads of a block, and part of a multiprocessor's threads, where a kernel only streams. With fewer
-#: accesses in flight the memory's pages are left less often: on an H100 (plain loads, peers in turn) axpy
+#: accesses in flight the memory is faster: on an H100 (bench/results/h100-loads.txt, h100-occupancy.txt) axpy
 #: float32 1.027 of the copy against 1.016 with full occupancy (torch.compile 1.022), add int32 1.027 : 1.016
-#: (1.024), an inner slice 1.022 : 1.014 (1.025); but x[::2] + y .771 : .779, a row's broadcast .946 : .998,
+#: (1.024), an inner slice 1.022 : 1.014 (1.025); but x[::2] + y .771 : .779, a row's broadcast .946 : 1.000,
 #: gelu in bfloat16 .966 : .993, which is why they are left alone; gelu in float32 .997 : .998.
 STREAM_BLOCK = 128
 STREAM_OCCUPANCY = 0.75
