@@ -16,9 +16,12 @@ from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
 from numjit.arrays.streams import launch_stream, producers
 from numjit.arrays.torch_arrays import count_write
 from numjit.arrays.view import ArrayView, Device, contiguous_strides
+from numjit.binding import RESERVED
 from numjit.errors import BroadcastError, NumjitError
+from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import Specialisation
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
+from numjit.launcher.attach import FastCallable, FastCalls
 from numjit.outputs import GivenOutputs
 from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from numjit.build import Functor
     from numjit.dtypes import DType
 
-__all__ = ["Call", "Plan", "view_bits"]
+__all__ = ["Call", "Plan", "fast_calls", "gradient_dtype", "view_bits"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -326,12 +329,12 @@ class Call:
         return plan
 
     def _gradient_dtypes(self, shape: tuple[int, ...], arguments: Arguments) -> tuple[DType, ...]:
-        """Gradients have their parameter's dtype; its compute type where they are yet to be summed."""
+        """Return the dtype in which each gradient is stored."""
         found = []
         for k in self.gradients:
             seen = arguments.views[k]
-            own = arguments.types[k].dtype
-            found.append(own if shape == (() if seen is None else tuple(seen.shape)) else own.compute)
+            own = () if seen is None else tuple(seen.shape)
+            found.append(gradient_dtype(arguments.types[k].dtype, summed=shape != own))
         return tuple(found)
 
     def _shape(self, arguments: Arguments) -> tuple[int, ...]:
@@ -469,6 +472,38 @@ class Call:
                 yield InputSlot(dtype, None if seen is None else seen.dtype, view_bits(seen))
         if plan.numbered:
             yield InputSlot(dtypes.int64, None, index=True)
+
+
+def fast_calls(operation: FastCallable, functor: Functor, defaults: Sequence[Any]) -> FastCalls:
+    """Return what hands an operation's calls over to the launcher.
+
+    Parameters
+    ----------
+    operation
+        What is called.
+    functor
+        What it computes.
+    defaults
+        One value a parameter, None where there is none.
+    """
+    python = functor if isinstance(functor, PythonFunctor) else None
+    signature = functor.signature
+    return FastCalls(
+        operation,
+        [None if p.name in RESERVED else p.name for p in signature.parameters],
+        len(signature.operands),
+        defaults,
+        python.capture_places if python else None,
+        python.fingerprint if python else None,
+    )
+
+
+def gradient_dtype(own: DType, *, summed: bool) -> DType:
+    """Return the dtype that a gradient is stored in: its parameter's, or that one's compute type.
+
+    `summed` says that the parameter was broadcast, so that the gradient is yet to be summed.
+    """
+    return own.compute if summed else own
 
 
 def _raw_numbers(seen: ArrayView) -> tuple[int, int]:

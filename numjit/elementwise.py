@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, overload
 from numjit import autograd
 from numjit.arguments import Arguments, Nullary, read_arguments
 from numjit.binding import RESERVED, Binder, check_defaults
-from numjit.call import Call, Plan
+from numjit.call import Call, Plan, fast_calls
 from numjit.errors import ArgumentError, DeviceError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
-from numjit.launcher.attach import FastCallable, FastCalls, launchable
+from numjit.launcher.attach import FastCallable, launchable
 from numjit.torch_dispatch import dispatched, token
 
 if TYPE_CHECKING:
@@ -63,15 +63,7 @@ class Elementwise(FastCallable):
         self.rule: Rule | None = None
         self._python = functor if isinstance(functor, PythonFunctor) else None
         self._captures = self._python.current_captures() if self._python else ()
-        defaults = [None if p.default is MISSING else p.default for p in functor.signature.parameters]
-        self._call.warm.fast = FastCalls(
-            self,
-            [None if name in RESERVED else name for name in self._names],
-            self._operands,
-            defaults,
-            self._python.capture_places if self._python else None,
-            self._python.fingerprint if self._python else None,
-        )
+        self._call.warm.fast = fast_calls(self, functor, functor.signature.defaults)
         self._token = token(self)
         #: Read the numbers that the functor captures, for tracers to guard on; made when first traced.
         self._watchers: Any = None

@@ -20,7 +20,7 @@ from numjit.dtypes import DType
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cuda_cpp import CppFunctor
-from numjit.functor.signature import MISSING, ArgumentType, Specialisation
+from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
 from numjit.torch_compile import call_traced
@@ -61,10 +61,9 @@ class _JittedFunction(FastCallable):
         self._binder = Binder(functor.signature)
         self._names = [p.name for p in (*functor.signature.operands, *functor.signature.scalars)]
         self._call = Call(functor, self._names, len(functor.signature.operands))
-        defaults = [None if p.default is MISSING else p.default for p in functor.signature.parameters]
         count = len(functor.signature.operands)  # no tensor may be given by name
         self._call.warm.fast = FastCalls(
-            self, [*[None] * count, *self._names[count:]], count, defaults, detached=True
+            self, [*[None] * count, *self._names[count:]], count, functor.signature.defaults, detached=True
         )
         #: What a traced call calls: the same functor as one operator.
         self._operation = Elementwise(functor, {"autotune": False, "opaque": True})

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from numjit.arguments import Arguments
 from numjit.arrays.adapters import view
 from numjit.arrays.numbers import number_type
-from numjit.binding import RESERVED, Binder
-from numjit.call import Call
+from numjit.binding import Binder
+from numjit.call import Call, fast_calls
 from numjit.errors import ArgumentError
-from numjit.functor.python import PythonFunctor
 from numjit.launcher import attach
 
 if TYPE_CHECKING:
@@ -45,16 +44,7 @@ class Prepared(attach.FastCallable):
         self._expected = [_describe(value) for value in bound]
         self._out = None if out is None else _describe(out)
         self._call = Call(functor, self._names, count, autotune=operation.options["autotune"])
-        python = functor if isinstance(functor, PythonFunctor) else None
-        defaults = [*[None] * count, *bound[count:]]
-        self._call.warm.fast = attach.FastCalls(
-            self,
-            [None if name in RESERVED else name for name in self._names],
-            count,
-            defaults,
-            python.capture_places if python else None,
-            python.fingerprint if python else None,
-        )
+        self._call.warm.fast = fast_calls(self, functor, [*[None] * count, *bound[count:]])
         if arguments.device.kind == "cuda":
             attach.wait()
         self._call.prepare(arguments, out, bound)

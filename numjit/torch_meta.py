@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numjit.arguments import default_dtype
 from numjit.arrays.numbers import number_type
+from numjit.call import gradient_dtype
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, DeviceError
 from numjit.functor.genuine import genuine_functions
@@ -57,15 +58,14 @@ def result_dtypes(functor: Functor, kinds: tuple[ArgumentType, ...], device_type
 def _stored_dtypes(
     operation: Elementwise, values: Sequence[Any], shape: tuple[Any, ...], device_type: str
 ) -> tuple[DType, ...]:
-    """Return the dtype in which each result is kept: gradients have their parameter's, as `Call` has it."""
+    """Return the dtype in which each result is stored."""
     if not operation.gradients:
         functor = operation.functor
         return result_dtypes(functor, argument_types(functor, values), device_type)
-    found = []
-    for k in operation.gradients:
-        own = as_dtype(values[k].dtype)
-        found.append(own if tuple(values[k].shape) == shape else own.compute)
-    return tuple(found)
+    return tuple(
+        gradient_dtype(as_dtype(values[k].dtype), summed=tuple(values[k].shape) != shape)
+        for k in operation.gradients
+    )
 
 
 def empty_results(operation: Elementwise, values: Sequence[Any]) -> tuple[Any, ...]:

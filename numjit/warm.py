@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from numjit import warm_arrays
 from numjit.arrays.numbers import chunk_slot, convert
+from numjit.warm_arrays import INT64, NUMBERS
 
 if TYPE_CHECKING:
     from numjit.launcher.attach import FastCalls
 
 __all__ = ["Entry", "WarmPath"]
-
-_INT64 = 1 << 63
-_NUMBERS = frozenset((bool, float, complex))
 
 
 @dataclasses.dataclass(slots=True)
@@ -70,6 +68,19 @@ class Entry:
     fast: bool | None = None
     generation: int = 0
     fingerprint: str = ""
+
+    def compute(self, pointers: Sequence[int], bound: Sequence[Any]) -> None:
+        """Run the CPU loop on addresses, outputs first, and the call's numbers."""
+        self.runner(pointers, b"".join(chunk_slot(bound[k], dtype) for k, dtype in self.values))
+
+    def launch(self, pointers: Sequence[int], bound: Sequence[Any], stream: int) -> None:
+        """Launch the kernel on addresses, outputs first, and the call's numbers."""
+        numbers: list[float] = list(pointers)
+        if self.offsets:
+            numbers = [p + o for p, o in zip(pointers, self.offsets, strict=True)]
+        for k, dtype in self.values:
+            numbers += convert(bound[k], dtype)
+        self.launcher(stream, self.grid, (*numbers, *self.extents))
 
 
 class WarmPath:
@@ -119,7 +130,7 @@ class WarmPath:
                         obj.dtype, shape, obj.stride(), obj.device, obj.data_ptr() & 15,
                         obj.is_conj(), obj.is_neg(),
                     )  # fmt: skip
-                elif kind in _NUMBERS or (kind is int and -_INT64 <= obj < _INT64):
+                elif kind in NUMBERS or (kind is int and -INT64 <= obj < INT64):
                     key.append(kind)
                 else:
                     return warm_arrays.key(fingerprint, torch.get_default_dtype(), bound)
@@ -148,15 +159,9 @@ class WarmPath:
         pointers = [result.data_ptr() for result in results]
         pointers += [bound[k].data_ptr() for k in entry.memory]
         if entry.runner is not None:
-            entry.runner(pointers, b"".join(chunk_slot(bound[k], dtype) for k, dtype in entry.values))
+            entry.compute(pointers, bound)
         else:
-            numbers: list[float] = pointers
-            if entry.offsets:
-                numbers = [p + o for p, o in zip(pointers, entry.offsets, strict=True)]
-            for k, dtype in entry.values:
-                numbers += convert(bound[k], dtype)
-            stream = torch._C._cuda_getCurrentRawStream(entry.device_index)
-            entry.launcher(stream, entry.grid, (*numbers, *entry.extents))
+            entry.launch(pointers, bound, torch._C._cuda_getCurrentRawStream(entry.device_index))
             if entry.fast is not False and self.fast is not None and self.fast.wants(entry):
                 entry.fast = self.fast.offer(bound, None, entry)
         return results[0] if len(results) == 1 else tuple(results)

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numjit.arrays.allocate import empty
-from numjit.arrays.numbers import chunk_slot, convert
 
 if TYPE_CHECKING:
     from numjit.warm import Entry
 
-__all__ = ["LIBRARIES", "key", "run"]
+__all__ = ["INT64", "LIBRARIES", "NUMBERS", "key", "run"]
 
 #: Libraries whose arrays have a warm path here.
 LIBRARIES = frozenset(("numpy", "cupy"))
-_INT64 = 1 << 63
-_NUMBERS = frozenset((bool, float, complex))
+#: Numbers of which the type alone is part of a key; ints too, below this.
+INT64 = 1 << 63
+NUMBERS = frozenset((bool, float, complex))
 
 
 def _peek_numpy(array: Any) -> tuple[Any, ...] | None:
@@ -68,7 +68,7 @@ def key(fingerprint: str, default_dtype: Any, bound: Sequence[Any]) -> tuple[Any
     library = None
     for obj in bound:
         kind = type(obj)
-        if kind in _NUMBERS or (kind is int and -_INT64 <= obj < _INT64):
+        if kind in NUMBERS or (kind is int and -INT64 <= obj < INT64):
             made.append(kind)
             continue
         peek = _peek(kind)
@@ -85,17 +85,12 @@ def run(entry: Entry, bound: Sequence[Any]) -> Any:
     library = entry.library
     made = [empty(library, entry.shape, entry.strides, dtype, entry.device) for dtype in entry.outputs]
     address = _address_numpy if library == "numpy" else _address_cupy
-    pointers: list[float] = [view.pointer for _, view in made]
+    pointers = [view.pointer for _, view in made]
     pointers += [address(bound[k]) for k in entry.memory]
     if entry.runner is not None:
-        entry.runner(pointers, b"".join(chunk_slot(bound[k], dtype) for k, dtype in entry.values))
+        entry.compute(pointers, bound)
     else:
-        numbers = pointers
-        if entry.offsets:
-            numbers = [p + o for p, o in zip(pointers, entry.offsets, strict=True)]
-        for k, dtype in entry.values:
-            numbers += convert(bound[k], dtype)
-        entry.launcher(_cupy_stream(entry.device_index), entry.grid, (*numbers, *entry.extents))
+        entry.launch(pointers, bound, _cupy_stream(entry.device_index))
     return made[0][0] if len(made) == 1 else tuple(array for array, _ in made)
 
 

@@ -73,6 +73,11 @@ class Signature:
         return (*self.operands, *self.scalars)
 
     @property
+    def defaults(self) -> list[Any]:
+        """One value a parameter, None for those without a default."""
+        return [None if p.default is MISSING else p.default for p in self.parameters]
+
+    @property
     def raws(self) -> frozenset[int]:
         """Positions of the raw operands."""
         return frozenset(k for k, parameter in enumerate(self.operands) if parameter.raw)
