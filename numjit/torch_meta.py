@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["argument_types", "empty_results", "result_dtypes"]
 
 
-def argument_type(value: Any) -> ArgumentType:
-    """Return dtype and category of a tensor, a number, or torch's symbolic number."""
+def argument_type(value: Any, where: str) -> ArgumentType:
+    """Return dtype and category of a tensor, a number, or torch's symbolic number (`where`: for messages)."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -32,14 +32,17 @@ def argument_type(value: Any) -> ArgumentType:
             value = stand_in
     dtype = number_type(value)
     if dtype is None:
-        raise ArgumentError(f"a {type(value).__name__} is no operand; pass a tensor or a number")
+        raise ArgumentError(f"{where} is a {type(value).__name__}; pass a tensor or a number")
     return ArgumentType(dtype, Category.NUMBER)
 
 
 def argument_types(functor: Functor, values: Sequence[Any]) -> tuple[ArgumentType, ...]:
     """Return the type of each argument; elements of a raw operand count as ones with dimensions."""
     raws = functor.signature.raws
-    kinds = [argument_type(value) for value in values]
+    kinds = [
+        argument_type(value, f"{functor.name}(): argument {parameter.name!r}")
+        for parameter, value in zip(functor.signature.parameters, values, strict=True)
+    ]
     return tuple(
         ArgumentType(kind.dtype, Category.DIM) if k in raws else kind for k, kind in enumerate(kinds)
     )
@@ -89,8 +92,8 @@ def empty_results(operation: Elementwise, values: Sequence[Any]) -> tuple[Any, .
     spread = [value for k, value in enumerate(operands) if k not in raws]
     tensors = [value for value in spread if isinstance(value, torch.Tensor)]
     if not tensors:
-        raise ArgumentError(f"{functor.name}() has no operand to take a shape from")
-    device = _device(functor.name, [value for value in values if isinstance(value, torch.Tensor)])
+        raise ArgumentError(f"{functor.name}() has no tensor operand to take a shape from; pass one")
+    device = _device(functor, values)
     shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
     layouts = [
         (tuple(value.shape), tuple(value.stride())) if isinstance(value, torch.Tensor) else ((), ())
@@ -104,15 +107,23 @@ def empty_results(operation: Elementwise, values: Sequence[Any]) -> tuple[Any, .
     )
 
 
-def _device(name: str, tensors: Sequence[Any]) -> Any:
+def _device(functor: Functor, values: Sequence[Any]) -> Any:
     """Return the device of all tensors; 0-dim CPU ones may meet any."""
-    found = None
-    for tensor in tensors:
+    import torch
+
+    found: tuple[str, Any] | None = None
+    tensors = [
+        (parameter.name, value)
+        for parameter, value in zip(functor.signature.parameters, values, strict=True)
+        if isinstance(value, torch.Tensor)
+    ]
+    for name, tensor in tensors:
         if tensor.dim() == 0 and tensor.device.type == "cpu":
             continue
-        if found is not None and tensor.device != found:
+        if found is not None and tensor.device != found[1]:
             raise DeviceError(
-                f"{name}(): operands are on {found} and {tensor.device}; move them to one device"
+                f"{functor.name}(): operand {found[0]!r} is on {found[1]} but {name!r} is on "
+                f"{tensor.device}; move them to one device (only numbers and 0-dim CPU tensors go with any)"
             )
-        found = tensor.device
-    return tensors[0].device if found is None else found
+        found = name, tensor.device
+    return tensors[0][1].device if found is None else found[1]

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import numjit
-from numjit.errors import ArgumentError, AutogradError, FunctorError
+from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorError
 from numjit.torch_operator import opaque_op
 from numjit.torch_schema import schema
 from tests.cases import run_python
@@ -375,3 +375,17 @@ def test_threads_share_one_operator(device):
     with ThreadPoolExecutor(4) as pool:
         for result in pool.map(lambda _: axpy(x, y), range(64)):
             assert torch.equal(result, wanted)
+
+
+def test_errors_without_memory_name_functor_and_arguments():
+    """Fake and meta tensors are refused in the words of a call that computes."""
+    from numjit.torch_meta import argument_types, empty_results
+
+    functor = numjit.elementwise(lambda left, right: left + right)
+    here, there = torch.zeros(3), torch.zeros(3, device="meta")
+    with pytest.raises(DeviceError, match=r"'left' is on cpu but 'right' is on meta; move them"):
+        empty_results(functor, [here, there])
+    with pytest.raises(ArgumentError, match=r"argument 'right' is a str; pass a tensor or a number"):
+        argument_types(functor.functor, [here, "1"])
+    with pytest.raises(ArgumentError, match=r"no tensor operand.*pass one"):
+        empty_results(functor, [1, 2])
