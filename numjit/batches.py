@@ -11,6 +11,9 @@ from numjit.errors import AutogradError
 
 __all__ = ["in_batch", "over_batch"]
 
+#: How many batches torch nests at most.
+_LEVELS = 64
+
 
 def over_batch(size: int, dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
     """Call over a batch: arguments with a batch have it at `dims`, results at the front."""
@@ -26,18 +29,19 @@ def in_batch(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
     """Call within one of ``torch.autograd``'s own batches, which custom functions see from inside."""
     import torch
 
-    level = torch._C._vmapmode_increment_nesting()
-    torch._C._vmapmode_decrement_nesting()
     plain = list(bound)
     dims: list[int | None] = [None] * len(bound)
-    while all(dim is None for dim in dims):
-        level -= 1
+    # The innermost first. How deep the batches are is known to the thread that made them only; on a GPU
+    # derivatives run in a thread of torch's own.
+    for level in range(_LEVELS, 0, -1):
         for k, x in enumerate(bound):
             if isinstance(x, torch.Tensor) and is_batched(x):
                 # What has no batch at this level is expanded to one of the size said, 0.
                 whole = torch._remove_batch_dim(x, level, 0, 0)
                 if whole.shape[0]:
                     plain[k], dims[k] = whole, 0
+        if any(dim == 0 for dim in dims):
+            break
     size = next(x.shape[0] for x, dim in zip(plain, dims, strict=True) if dim == 0)
     results = over_batch(size, dims, request, plain)
     return tuple(torch._add_batch_dim(result, 0, level) for result in results)

@@ -53,11 +53,14 @@ class Binder:
                     f"{name}() got the operand {parameter.name!r} both by position and by name"
                 )
         for parameter in (*self._signature.operands[len(positional) :], *self._signature.scalars):
-            value = rest.pop(parameter.name, parameter.default)
-            if value is MISSING:
+            # Only defaults are compared with MISSING: torch's tracer cannot compare numbers that it follows.
+            if parameter.name in rest:
+                values.append(rest.pop(parameter.name))
+            elif parameter.default is not MISSING:
+                values.append(parameter.default)
+            else:
                 kind = "operand" if parameter in self._signature.operands else "scalar"
                 raise ArgumentError(f"{name}() has no value for its {kind} {parameter.name!r}; pass it")
-            values.append(value)
         if rest:
             known = ", ".join([*self._operands, *self._scalars]) or "none"
             raise ArgumentError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import autograd
 from numjit.errors import ArgumentError, AutogradError
+from numjit.torch_dispatch import is_traced
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -227,10 +227,8 @@ class Differentiable:
 
     def __call__(self, *operands: Any, **scalars: Any) -> Any:
         """Call the forward operation; torch records the backward one where an operand requires grad."""
-        torch = sys.modules.get("torch")
-        compiler = getattr(torch, "compiler", None)
-        if torch is not None and compiler is not None and compiler.is_compiling():
-            results = self._traced(torch, operands, scalars)
+        if is_traced():
+            results = self._traced(operands, scalars)
         elif autograd.is_recorded((*operands, *scalars.values())):
             results = self._rule.record(self._forward, operands, scalars)
         else:
@@ -238,8 +236,10 @@ class Differentiable:
         shown = results[: len(results) - self._rule.residuals]
         return shown[0] if len(shown) == 1 else shown
 
-    def _traced(self, torch: Any, operands: Sequence[Any], scalars: dict[str, Any]) -> tuple[Any, ...]:
+    def _traced(self, operands: Sequence[Any], scalars: dict[str, Any]) -> tuple[Any, ...]:
         """Do the same in a way that ``torch.compile`` can trace."""
+        import torch
+
         values = (*operands, *scalars.values())
         if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in values):
             made: tuple[Any, ...] = _applied()(self._rule, self._forward, tuple(scalars), *values)

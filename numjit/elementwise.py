@@ -20,7 +20,7 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
 from numjit.launcher.attach import FastCallable, launchable
-from numjit.torch_dispatch import dispatched, token
+from numjit.torch_dispatch import dispatched, is_traced, token
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -125,9 +125,8 @@ class Elementwise(FastCallable):
         CompilationError
             The functor does not compile for these types.
         """
-        compiler = getattr(sys.modules.get("torch"), "compiler", None)
         plain = shape is None and like is None and dtype is None and device is None
-        if plain and compiler is not None and compiler.is_compiling():
+        if plain and is_traced():
             from numjit.torch_compile import call_traced
 
             traced = call_traced(self, operands, scalars, out)

@@ -7,7 +7,6 @@ conj and neg views are right, scalars are bound by name, and complex numbers mee
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
 from numjit.torch_compile import call_traced
+from numjit.torch_dispatch import is_traced
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 
@@ -80,8 +80,7 @@ class _JittedFunction(FastCallable):
         for keyword in kwargs:
             if keyword not in self.kwargs_dict:
                 raise KeyError(f"{keyword} is not declared in function definition")
-        compiler = getattr(sys.modules.get("torch"), "compiler", None)
-        if compiler is not None and compiler.is_compiling():
+        if is_traced():
             detached = tuple(t.detach() if hasattr(t, "detach") else t for t in tensors)
             traced = call_traced(self._operation, detached, kwargs, None)
             if traced is not NotImplemented:

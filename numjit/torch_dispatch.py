@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
     from numjit.torch_operator import TorchOp
 
-__all__ = ["dispatched", "operations", "token"]
+__all__ = ["dispatched", "is_traced", "operations", "token"]
 
 #: Which operation a traced call calls, by the name that it says.
 operations: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
@@ -24,6 +24,23 @@ def token(operation: Elementwise) -> str:
     name = f"t{next(_serial)}"
     operations[name] = operation
     return name
+
+
+def _torch_is_there() -> bool:
+    return hasattr(sys.modules.get("torch"), "compiler")  # not yet while torch is being imported
+
+
+# Dynamo asks this itself and keeps the answer: it cannot go through sys.modules, to which threads add.
+_torch_is_there._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def is_traced() -> bool:
+    """Whether ``torch.compile`` or ``torch.export`` is reading the caller's code rather than running it."""
+    if not _torch_is_there():
+        return False
+    import torch
+
+    return bool(torch.compiler.is_compiling())
 
 
 def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:

@@ -1,5 +1,6 @@
 """torch.func's transforms, forward mode and torch.autograd's batches over calls of numjit."""
 
+import concurrent.futures
 import math
 
 import pytest
@@ -173,6 +174,21 @@ def test_torch_autograd_s_own_batches(kind, operands):
         lambda x: WAVE[kind](x, y).sum(), x, vectorize=True, outer_jacobian_strategy="forward-mode"
     )
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
+
+
+@both_kinds
+def test_batches_are_computed_right_by_any_thread(kind, operands):
+    """Torch's engine differentiates on a GPU in a thread of its own, which is in no batch."""
+    x, y = operands
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+
+        def elsewhere(*batch):
+            return pool.submit(WAVE[kind], *batch).result(60)
+
+        once = torch._vmap_internals._vmap(elsewhere, (0, None))
+        assert torch.equal(once(x, y), WAVE[kind](x, y))
+        twice = torch._vmap_internals._vmap(torch._vmap_internals._vmap(elsewhere, (0, 0)), (0, None))
+        assert torch.equal(twice(x, y), WAVE[kind](x, y))
 
 
 def test_plain_tensors_beside_a_transform_are_computed_as_ever(operands):

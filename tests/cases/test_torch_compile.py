@@ -1,6 +1,9 @@
 """Functors under torch.compile and torch.export: seen through, or one opaque operator."""
 
 import math
+import sys
+import threading
+import types
 import warnings
 
 import pytest
@@ -106,6 +109,37 @@ def test_what_is_not_seen_through_is_one_operator(name, device):
     ours = [target for target in graphs.targets if target.startswith("numjit.")]
     assert len(ours) == 1
     assert sum(target.startswith("aten.") for target in graphs.targets) == 1
+
+
+@pytest.mark.parametrize("kind", ["elementwise", "differentiable", "jiterator"])
+def test_threads_may_import_while_code_is_traced(kind):
+    operation = {
+        "elementwise": kept,
+        "differentiable": numjit.differentiable(gate, lambda grad, x, y: (grad, grad)),
+        "jiterator": numjit.jiterator.create_jit_fn("template <typename T> T f(T x, T y) { return x * y; }"),
+    }[kind]
+    done = threading.Event()
+
+    def come_and_go():
+        names = [f"numjit_tests_passing_{k}" for k in range(50)]
+        while not done.is_set():
+            sys.modules.update({name: types.ModuleType(name) for name in names})
+            for name in names:
+                del sys.modules[name]
+
+    thread, interval = threading.Thread(target=come_and_go), sys.getswitchinterval()
+    thread.start()
+    sys.setswitchinterval(1e-6)
+    try:
+        x = torch.rand(3)
+        for _ in range(3):
+            torch._dynamo.reset()
+            function = torch.compile(lambda x: torch.relu(operation(x, x)), backend="eager", fullgraph=True)
+            close(function(x), torch.relu(operation(x, x)))
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("operation", [gate, axpy], ids=["seen through", "opaque"])
