@@ -166,7 +166,7 @@ def bare_launch(x: torch.Tensor, y: torch.Tensor) -> Call:
     scratch, table = launcher._scratch()
     launcher._pack(scratch, 0, out.data_ptr(), x.data_ptr(), y.data_ptr(), *entry.extents)
     stream = torch.cuda.current_stream().cuda_stream
-    function, grid, block = launcher._function, entry.grid, launcher.block
+    function, grid, block = driver.CUfunction(launcher.function), entry.grid, launcher.block
 
     def launch(_keep: Any = (scratch, out)) -> None:
         driver.cuLaunchKernel(function, *grid, *block, 0, stream, table, 0)

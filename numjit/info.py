@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -10,7 +9,6 @@ import pathlib
 import platform
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 
 from numjit import config
@@ -139,27 +137,11 @@ def _gpus() -> tuple[Entry, ...]:
                     f"{known.memory_bytes / 1e9:.0f} GB",
                 )
             )
-    except ToolchainError:
-        # What is missing is listed under "versions"; whether it is needed here hangs on the count.
-        count = _count_without_bindings()
-        entries = [Entry(f"GPU {index}", "there, not usable yet") for index in range(count)]
-        return tuple(entries) or (Entry("devices", "none; numjit runs on the CPU"),)
     except DeviceError as error:
         return (Entry("devices", f"none; numjit runs on the CPU [{error}]"),)
     except LaunchError as error:
         return (Entry("driver", "does not work", str(error), needed=True),)
     return tuple(entries)
-
-
-def _count_without_bindings() -> int:
-    """Count the GPUs where ``cuda-bindings``, the way that numjit itself takes, is missing."""
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int()
-    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    return 0 if failed else count.value
 
 
 def _toolchain(has_gpu: bool) -> Iterable[Entry]:

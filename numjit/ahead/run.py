@@ -240,7 +240,7 @@ def _own_targets() -> list[Target]:
 
     try:
         found = [devices.compute_capability(index) for index in range(devices.device_count())]
-    except (DeviceError, ToolchainError):
+    except DeviceError:
         found = []
     return list(dict.fromkeys(found)) or [None]
 

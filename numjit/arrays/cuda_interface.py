@@ -13,7 +13,7 @@ import numpy as np
 from numjit.arrays.numpy_arrays import from_numpy_dtype
 from numjit.arrays.view import ArrayView, Device, contiguous_strides, cuda
 from numjit.dtypes import DType
-from numjit.errors import DeviceError, ToolchainError, UnsupportedArrayError, UnsupportedDtypeError
+from numjit.errors import DeviceError, UnsupportedArrayError, UnsupportedDtypeError
 
 __all__ = ["library_of", "read"]
 
@@ -119,5 +119,5 @@ def _device(array: Any, library: str, pointer: int) -> Device:
 
     try:
         return cuda(pointer_device(pointer))
-    except (DeviceError, ToolchainError):  # no GPU here: the call says so when it comes to launching
+    except DeviceError:  # no GPU here: the call says so when it comes to launching
         return cuda(0)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-from numjit.errors import DeviceError, ToolchainError, UnsupportedArrayError
+from numjit.errors import DeviceError, UnsupportedArrayError
 from numjit.runtime.driver import check, driver
+from numjit.runtime.libcuda import DEVICE_ATTRIBUTES
 
 __all__ = [
     "DeviceProperties",
@@ -29,6 +27,7 @@ __all__ = [
 _SMALL_PARAMETERS = 4096
 _LARGE_PARAMETERS = 32764
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 
 
 class DeviceProperties(NamedTuple):
@@ -67,7 +66,7 @@ def available() -> bool:
     """Whether there is a driver with at least one device."""
     try:
         return device_count() > 0
-    except (DeviceError, ToolchainError):
+    except DeviceError:
         return False
 
 
@@ -76,8 +75,8 @@ def device_count() -> int:
 
     Raises
     ------
-    DeviceError, ToolchainError
-        There is no driver, no GPU, or no ``cuda-bindings``.
+    DeviceError
+        There is no driver or no GPU.
     """
     return int(check(driver().cuDeviceGetCount(), "count the devices"))
 
@@ -122,14 +121,14 @@ def properties(device_index: int) -> DeviceProperties:
     device = check(cu.cuDeviceGet(device_index), f"open cuda:{device_index}")
 
     def ask(attribute: str) -> int:
-        key = getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{attribute}")
+        key = DEVICE_ATTRIBUTES[attribute]
         return int(check(cu.cuDeviceGetAttribute(key, device), f"ask cuda:{device_index} for {attribute}"))
 
-    name: Any = check(cu.cuDeviceGetName(256, device), f"ask cuda:{device_index} for its name")
+    name: bytes = check(cu.cuDeviceGetName(device), f"ask cuda:{device_index} for its name")
     clock = ask("MEMORY_CLOCK_RATE") * 1000.0  # reported in kHz
     bandwidth = 2 * clock * ask("GLOBAL_MEMORY_BUS_WIDTH") / 8  # double data rate
     return DeviceProperties(
-        name.split(b"\0")[0].decode(),
+        name.decode(),
         (ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
         ask("MULTIPROCESSOR_COUNT"),
         ask("MAX_THREADS_PER_MULTIPROCESSOR"),
@@ -177,26 +176,14 @@ def pointer_device(pointer: int) -> int:
     ------
     UnsupportedArrayError
         The pointer leads to no memory that CUDA knows.
-    DeviceError, ToolchainError
-        There is no driver, no GPU, or no ``cuda-bindings``.
+    DeviceError
+        There is no driver or no GPU.
     """
-    cu = driver()
-    index = ctypes.c_int()
-    code = cu.CUresult(_pointer_get_attribute()(ctypes.byref(index), _DEVICE_ORDINAL, pointer))
-    if code == cu.CUresult.CUDA_ERROR_INVALID_VALUE:
+    code, index = driver().cuPointerGetAttribute(_DEVICE_ORDINAL, pointer)
+    if code == _INVALID_VALUE:
         raise UnsupportedArrayError(
             f"the array's __cuda_array_interface__ names address {pointer:#x}, which is no CUDA memory; "
             "pass an array that lies on the device"
         )
     check((code,), "find the device of a pointer")
-    return index.value
-
-
-@functools.cache
-def _pointer_get_attribute() -> Callable[..., int]:
-    """Return the driver's own function: that of cuda.bindings (13.3) answers device 0 for every pointer."""
-    library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    function: Any = library.cuPointerGetAttribute
-    function.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64)
-    function.restype = ctypes.c_int
-    return cast("Callable[..., int]", function)
+    return int(index)

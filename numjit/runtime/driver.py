@@ -1,7 +1,4 @@
-"""The way to the CUDA driver: loads ``cuda.bindings``, checks return codes, makes contexts current.
-
-Only ``cuda.bindings.driver`` is used (0.04 s to import, nothing after torch); ``cuda.core`` costs 0.3 s.
-"""
+"""The way to the CUDA driver: initialises it, checks return codes, makes contexts current."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ import threading
 from types import TracebackType
 from typing import Any
 
-from numjit.errors import DeviceError, LaunchError, ToolchainError
+from numjit.errors import DeviceError, LaunchError
+from numjit.runtime.libcuda import DriverLibrary
 
 __all__ = ["Current", "check", "driver", "primary_context"]
 
@@ -32,52 +30,48 @@ _REMEDIES = {
     "CUDA_ERROR_INVALID_CONTEXT": "the device was reset behind numjit's back; restart the process",
 }
 _CAPTURE = "the call is not allowed while a CUDA graph is captured; run it once before the capture"
+_NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _LOCK = threading.Lock()
 _contexts: dict[int, Any] = {}
 
 
 @functools.cache
 def driver() -> Any:
-    """Return the module ``cuda.bindings.driver``, with the driver initialised.
+    """Return the driver, initialised.
 
     Raises
     ------
-    ToolchainError
-        The Python package is missing.
     DeviceError
         There is no NVIDIA driver, or it sees no GPU.
+    LaunchError
+        It does not work.
     """
     try:
-        from cuda.bindings import driver as module
-    except ImportError as error:
-        raise ToolchainError(
-            f"numjit needs cuda-bindings to run on a GPU ({error}); run: pip install 'numjit[cu13]'"
-        ) from error
-    try:
-        (code,) = module.cuInit(0)
-    except RuntimeError as error:  # the shared library of the driver is missing
+        library = DriverLibrary()
+    except OSError as error:
         raise DeviceError(
             "no NVIDIA driver on this machine: install one, or call with CPU tensors or NumPy arrays"
         ) from error
-    if code == module.CUresult.CUDA_ERROR_NO_DEVICE:
+    (code,) = library.cuInit(0)
+    if code == _NO_DEVICE:
         raise DeviceError(
             "the NVIDIA driver sees no GPU: check CUDA_VISIBLE_DEVICES, or call with CPU tensors"
         )
-    check((code,), "initialise the driver", module)
-    return module
+    check((code,), "initialise the driver", library)
+    return library
 
 
-def check(result: tuple[Any, ...], doing: str, module: Any = None) -> Any:
+def check(result: tuple[Any, ...], doing: str, library: Any = None) -> Any:
     """Return what a driver function returned besides its code.
 
     Parameters
     ----------
     result
-        ``(code, *values)`` as ``cuda.bindings`` returns it.
+        ``(code, *values)`` as functions of the driver answer.
     doing
         The verb phrase for the message: "numjit could not <doing>".
-    module
-        The driver module where `driver` is not ready yet.
+    library
+        The driver where `driver` is not ready yet.
 
     Returns
     -------
@@ -91,22 +85,25 @@ def check(result: tuple[Any, ...], doing: str, module: Any = None) -> Any:
     """
     code = result[0]
     if code:
-        raise _error(code, doing, module or driver())
+        raise _error(code, doing, library or driver())
     if len(result) == 2:
         return result[1]
     return result[1:] or None
 
 
-def _error(code: Any, doing: str, module: Any) -> LaunchError:
-    name = str(getattr(code, "name", code))
-    status, text = module.cuGetErrorString(code)
-    said = "" if status or not text else f" ({text.decode()})"
+def _error(code: int, doing: str, library: Any) -> LaunchError:
+    name, text = (
+        said[1].decode() if said[1] else ""
+        for said in (library.cuGetErrorName(code), library.cuGetErrorString(code))
+    )
+    name = name or f"error {code}"
+    shown = f" ({text})" if text else ""
     remedy = (
         _CAPTURE
         if "CAPTURE" in name
         else _REMEDIES.get(name, "run with CUDA_LAUNCH_BLOCKING=1 to find the call")
     )
-    return LaunchError(f"numjit could not {doing}: {name}{said}; {remedy}")
+    return LaunchError(f"numjit could not {doing}: {name}{shown}; {remedy}")
 
 
 def primary_context(device_index: int) -> Any:
@@ -149,7 +146,7 @@ class Current:
     def __enter__(self) -> None:
         cu = self._cu
         code, current = cu.cuCtxGetCurrent()
-        if code or int(current) != int(self._context):
+        if code or current != self._context:
             check(cu.cuCtxPushCurrent(self._context), "make the device's context current")
             self._pushed = True
 

@@ -11,6 +11,7 @@ from typing import Any
 from numjit.errors import LaunchError
 from numjit.runtime.driver import Current, check, driver, primary_context
 from numjit.runtime.image import require_complete
+from numjit.runtime.libcuda import FUNCTION_ATTRIBUTES
 
 __all__ = ["Kernel", "Launcher", "launch", "load"]
 
@@ -62,7 +63,7 @@ class Kernel:
             doing = f"use kernel {self.name} on cuda:{device_index}"
             function = check(cu.cuKernelGetFunction(self._handle), doing)
             if shared_bytes > _DEFAULT_SHARED_BYTES:
-                limit = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                limit = FUNCTION_ATTRIBUTES["MAX_DYNAMIC_SHARED_SIZE_BYTES"]
                 check(
                     cu.cuFuncSetAttribute(function, limit, shared_bytes),
                     f"{doing} with {shared_bytes} shared bytes",
@@ -73,7 +74,7 @@ class Kernel:
     def attribute(self, device_index: int, name: str) -> int:
         """Return a function attribute by its name: ``"NUM_REGS"``, ``"LOCAL_SIZE_BYTES"``, ..."""
         cu = driver()
-        key = getattr(cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+        key = FUNCTION_ATTRIBUTES[name]
         function = self.function(device_index)
         with Current(device_index):
             return int(check(cu.cuFuncGetAttribute(key, function), f"ask kernel {self.name} for {name}"))
@@ -108,7 +109,7 @@ def load(cubin: bytes, entry: str | None = None) -> Kernel:
     """
     require_complete(cubin)
     cu = driver()
-    library = check(cu.cuLibraryLoadData(cubin, [], [], 0, [], [], 0), f"load a cubin of {len(cubin)} bytes")
+    library = check(cu.cuLibraryLoadData(cubin), f"load a cubin of {len(cubin)} bytes")
     try:
         return _find_kernel(library, entry, len(cubin))
     except LaunchError:
@@ -171,11 +172,11 @@ def launch(
     table = (ctypes.c_void_p * len(slot_offsets))(*[address + offset for offset in slot_offsets])
     function = kernel.function(device_index, shared_bytes)
     with Current(device_index):
-        result = driver().cuLaunchKernel(
-            function, *grid, *block, shared_bytes, stream, ctypes.addressof(table), 0
-        )  # fmt: skip
-    if result[0]:
-        check(result, _doing(kernel, device_index, grid, block))
+        code = driver().cuLaunchKernel(
+            function, *grid, *block, shared_bytes, stream, ctypes.addressof(table), None
+        )
+    if code:
+        check((code,), _doing(kernel, device_index, grid, block))
 
 
 def _doing(kernel: Kernel, device_index: int, grid: _Triple, block: _Triple) -> str:
@@ -236,8 +237,8 @@ class Launcher:
         self._block = block
         self._shared = shared_bytes
         self._cu = driver()
-        self._context = int(primary_context(device_index))
-        self._function = kernel.function(device_index, shared_bytes)
+        self._context: int = primary_context(device_index)
+        self._function: int = kernel.function(device_index, shared_bytes)
         self._free: list[tuple[Any, int]] = []
 
     @property
@@ -248,7 +249,7 @@ class Launcher:
     @property
     def function(self) -> int:
         """The ``CUfunction``."""
-        return int(self._function)
+        return self._function
 
     @property
     def block(self) -> _Triple:
@@ -299,15 +300,15 @@ class Launcher:
             scratch = self._scratch()
         self._pack(scratch[0], 0, *values)
         code, current = cu.cuCtxGetCurrent()
-        if code or int(current) != self._context:
+        if code or current != self._context:
             with Current(self._device):
-                result = cu.cuLaunchKernel(
-                    self._function, *grid, *self._block, self._shared, stream, scratch[1], 0
-                )  # fmt: skip
+                code = cu.cuLaunchKernel(
+                    self._function, *grid, *self._block, self._shared, stream, scratch[1], None
+                )
         else:
-            result = cu.cuLaunchKernel(
-                self._function, *grid, *self._block, self._shared, stream, scratch[1], 0
+            code = cu.cuLaunchKernel(
+                self._function, *grid, *self._block, self._shared, stream, scratch[1], None
             )
         free.append(scratch)
-        if result[0]:
-            check(result, _doing(self._kernel, self._device, grid, self._block))
+        if code:
+            check((code,), _doing(self._kernel, self._device, grid, self._block))

@@ -9,6 +9,7 @@ __all__ = ["LEGACY_STREAM", "PER_THREAD_STREAM", "canonical", "is_capturing", "w
 #: Handles with a meaning of their own, in CUDA, ``__cuda_array_interface__`` and DLPack alike.
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
+_DISABLE_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 
 
 def canonical(stream: int) -> int:
@@ -18,9 +19,8 @@ def canonical(stream: int) -> int:
 
 def is_capturing(stream: int) -> bool:
     """Whether a CUDA graph is being captured from a stream (or nothing can be said of it for that reason)."""
-    cu = driver()
-    code, status = cu.cuStreamIsCapturing(canonical(stream))
-    return bool(code) or status != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+    code, status = driver().cuStreamIsCapturing(canonical(stream))
+    return bool(code or status)
 
 
 def wait_for(stream: int, producer: int, device_index: int) -> None:
@@ -43,7 +43,7 @@ def wait_for(stream: int, producer: int, device_index: int) -> None:
     cu = driver()
     doing = "wait for the stream of the array's producer"
     with Current(device_index):
-        event = check(cu.cuEventCreate(int(cu.CUevent_flags.CU_EVENT_DISABLE_TIMING)), doing)
+        event = check(cu.cuEventCreate(_DISABLE_TIMING), doing)
         try:
             check(cu.cuEventRecord(event, canonical(producer)), doing)
             check(cu.cuStreamWaitEvent(canonical(stream), event, 0), doing)

@@ -11,7 +11,7 @@ import pytest
 import numjit
 from numjit import info
 from numjit.__main__ import main
-from numjit.errors import DeviceError, LaunchError, ToolchainError
+from numjit.errors import DeviceError, LaunchError
 from numjit.runtime import devices
 
 
@@ -99,17 +99,6 @@ def test_a_driver_without_devices_and_a_broken_one(monkeypatch, raised, shown, f
     entries = info._gpus()
     assert entries[0].value == shown
     assert len(report(GPU=entries).faults) == faults
-
-
-@pytest.mark.parametrize("count", [0, 2])
-def test_gpus_are_counted_without_cuda_bindings(monkeypatch, count):
-    def refuse():
-        raise ToolchainError("no cuda-bindings")
-
-    monkeypatch.setattr(devices, "driver_version", refuse)
-    monkeypatch.setattr(info, "_count_without_bindings", lambda: count)
-    names = [entry.name for entry in info._gpus()]
-    assert names == (["GPU 0", "GPU 1"] if count else ["devices"])
 
 
 def test_a_missing_library_is_told_with_its_remedy():

@@ -1,0 +1,183 @@
+"""The driver's own library by ctypes: the few functions that running a kernel takes.
+
+It comes with the driver, so it is there wherever a GPU is, and loading it costs nothing once torch has. The
+module ``cuda.bindings.driver`` would do the same; importing it takes 30 ms, three times what the first call
+of a process may, and torch does so itself only in later versions. Compilers, which take longer than that,
+are reached through ``cuda.bindings``.
+
+Functions are those of the CUDA Driver API (https://docs.nvidia.com/cuda/cuda-driver-api) under their names
+there, and answer as in ``cuda.bindings``: ``(code, *results)``. Handles and codes are integers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from numjit.errors import ToolchainError
+
+__all__ = ["DEVICE_ATTRIBUTES", "FUNCTION_ATTRIBUTES", "DriverLibrary"]
+
+#: ``CUfunction_attribute``, by name.
+FUNCTION_ATTRIBUTES = {
+    "MAX_THREADS_PER_BLOCK": 0,
+    "SHARED_SIZE_BYTES": 1,
+    "CONST_SIZE_BYTES": 2,
+    "LOCAL_SIZE_BYTES": 3,
+    "NUM_REGS": 4,
+    "PTX_VERSION": 5,
+    "BINARY_VERSION": 6,
+    "MAX_DYNAMIC_SHARED_SIZE_BYTES": 8,
+}
+#: ``CUdevice_attribute``, by name.
+DEVICE_ATTRIBUTES = {
+    "MULTIPROCESSOR_COUNT": 16,
+    "MEMORY_CLOCK_RATE": 36,
+    "GLOBAL_MEMORY_BUS_WIDTH": 37,
+    "L2_CACHE_SIZE": 38,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 39,
+    "COMPUTE_CAPABILITY_MAJOR": 75,
+    "COMPUTE_CAPABILITY_MINOR": 76,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 81,
+    "RESERVED_SHARED_MEMORY_PER_BLOCK": 111,
+}
+
+_int, _uint, _float = ctypes.c_int, ctypes.c_uint, ctypes.c_float
+_size, _text = ctypes.c_size_t, ctypes.c_char_p
+_handle = ctypes.c_uint64  # answers 0, not None, where it is null
+_address = ctypes.c_void_p
+
+#: Function -> (symbol, types of the arguments, types of the results, which come first in C).
+_PLAIN: dict[str, tuple[str, tuple[Any, ...], tuple[Any, ...]]] = {
+    "cuInit": ("cuInit", (_uint,), ()),
+    "cuDriverGetVersion": ("cuDriverGetVersion", (), (_int,)),
+    "cuDeviceGetCount": ("cuDeviceGetCount", (), (_int,)),
+    "cuDeviceGet": ("cuDeviceGet", (_int,), (_int,)),
+    "cuDeviceGetAttribute": ("cuDeviceGetAttribute", (_int, _int), (_int,)),
+    "cuDeviceTotalMem": ("cuDeviceTotalMem_v2", (_int,), (_size,)),
+    "cuDevicePrimaryCtxRetain": ("cuDevicePrimaryCtxRetain", (_int,), (_handle,)),
+    "cuCtxGetCurrent": ("cuCtxGetCurrent", (), (_handle,)),
+    "cuCtxGetDevice": ("cuCtxGetDevice", (), (_int,)),
+    "cuCtxPushCurrent": ("cuCtxPushCurrent_v2", (_address,), ()),
+    "cuCtxPopCurrent": ("cuCtxPopCurrent_v2", (), (_handle,)),
+    "cuPointerGetAttribute": ("cuPointerGetAttribute", (_int, _handle), (_int,)),
+    "cuLibraryUnload": ("cuLibraryUnload", (_address,), ()),
+    "cuLibraryGetKernel": ("cuLibraryGetKernel", (_address, _text), (_handle,)),
+    "cuLibraryGetKernelCount": ("cuLibraryGetKernelCount", (_address,), (_uint,)),
+    "cuKernelGetName": ("cuKernelGetName", (_address,), (_text,)),
+    "cuKernelGetFunction": ("cuKernelGetFunction", (_address,), (_handle,)),
+    "cuFuncGetAttribute": ("cuFuncGetAttribute", (_int, _address), (_int,)),
+    "cuFuncSetAttribute": ("cuFuncSetAttribute", (_address, _int, _int), ()),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        (_address, _int, _size),
+        (_int,),
+    ),
+    "cuEventCreate": ("cuEventCreate", (_uint,), (_handle,)),
+    "cuEventRecord": ("cuEventRecord", (_address, _address), ()),
+    "cuEventSynchronize": ("cuEventSynchronize", (_address,), ()),
+    "cuEventElapsedTime": ("cuEventElapsedTime", (_address, _address), (_float,)),
+    "cuEventDestroy": ("cuEventDestroy_v2", (_address,), ()),
+    "cuStreamWaitEvent": ("cuStreamWaitEvent", (_address, _address, _uint), ()),
+}
+
+
+class DriverLibrary:
+    """The loaded library; its functions are looked up when first used.
+
+    Parameters
+    ----------
+    path
+        Where it is; None for where the system finds it.
+
+    Raises
+    ------
+    OSError
+        It is not there.
+    ToolchainError
+        It is too old: when a function is used that it lacks.
+    """
+
+    def __init__(self, path: str | None = None) -> None:
+        name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+        self._library = ctypes.CDLL(path or name)
+        # The two of every launch, without what the general way costs.
+        self.cuCtxGetCurrent = self._current_context()
+        self.cuLaunchKernel: Callable[..., int] = self._function(
+            "cuLaunchKernel", _address, *(_uint,) * 7, _address, _address, _address
+        )
+        """Answers the code alone."""
+
+    def _function(self, symbol: str, *arguments: Any) -> Any:
+        try:
+            return ctypes.CFUNCTYPE(_int, *arguments)((symbol, self._library))
+        except AttributeError:
+            raise ToolchainError(
+                f"the installed NVIDIA driver has no {symbol}; update it to one for CUDA 12.4 or later"
+            ) from None
+
+    def _current_context(self) -> Callable[[], tuple[int, int]]:
+        function = self._function("cuCtxGetCurrent", _address)
+        handle, reference = _handle, ctypes.byref
+
+        def current() -> tuple[int, int]:
+            found = handle()
+            return function(reference(found)), found.value
+
+        return current
+
+    def __getattr__(self, name: str) -> Callable[..., tuple[Any, ...]]:
+        if name not in _PLAIN:
+            raise AttributeError(f"numjit uses no function {name!r} of the driver")
+        symbol, arguments, results = _PLAIN[name]
+        function = self._function(symbol, *(_address,) * len(results), *arguments)
+
+        def call(*given: Any) -> tuple[Any, ...]:
+            found = [kind() for kind in results]
+            code = function(*map(ctypes.byref, found), *given)
+            return (code, *(one.value for one in found))
+
+        setattr(self, name, call)
+        return call
+
+    def cuDeviceGetName(self, device: int) -> tuple[int, bytes]:  # noqa: N802
+        """Return the code and a device's name."""
+        function = self._function("cuDeviceGetName", _address, _int, _int)
+        text = ctypes.create_string_buffer(256)
+        return function(text, len(text), device), text.value
+
+    def cuLibraryLoadData(self, image: bytes) -> tuple[int, int]:  # noqa: N802
+        """Return the code and the handle of a loaded cubin or PTX text, without any options."""
+        function = self._function(
+            "cuLibraryLoadData", _address, _text, _address, _address, _uint, _address, _address, _uint
+        )
+        found = _handle()
+        code = function(ctypes.byref(found), image, None, None, 0, None, None, 0)
+        return code, found.value
+
+    def cuLibraryEnumerateKernels(self, count: int, library: int) -> tuple[int, list[int]]:  # noqa: N802
+        """Return the code and the handles of up to `count` kernels of a library."""
+        function = self._function("cuLibraryEnumerateKernels", _address, _uint, _address)
+        found = (_handle * count)()
+        return function(found, count, library), list(found)
+
+    def cuGetErrorName(self, code: int) -> tuple[int, bytes | None]:  # noqa: N802
+        """Return a code and a code's name; None where it has none."""
+        return self._said("cuGetErrorName", code)
+
+    def cuGetErrorString(self, code: int) -> tuple[int, bytes | None]:  # noqa: N802
+        """Return a code and what a code means; None where it means nothing."""
+        return self._said("cuGetErrorString", code)
+
+    def _said(self, symbol: str, code: int) -> tuple[int, bytes | None]:
+        found = _text()
+        status = self._function(symbol, _int, _address)(code, ctypes.byref(found))
+        return status, found.value
+
+    def cuStreamIsCapturing(self, stream: int) -> tuple[int, int]:  # noqa: N802
+        """Return the code and whether a CUDA graph is captured: 0 where none is."""
+        function = self._function("cuStreamIsCapturing", _address, _address)
+        found = _int()
+        return function(stream, ctypes.byref(found)), found.value
