@@ -12,10 +12,10 @@ from numjit.arrays.adapters import view
 from numjit.arrays.allocate import output_library
 from numjit.arrays.numbers import as_python, number_type, read_element
 from numjit.arrays.torch_arrays import is_wrapped_number
-from numjit.arrays.view import CPU, ArrayView, Device, contiguous_strides
+from numjit.arrays.view import CPU, ArrayView, Device
 from numjit.errors import ArgumentError, DeviceError, NumjitError
 from numjit.functor.signature import ArgumentType
-from numjit.semantics import Category
+from numjit.semantics import Category, contiguous_strides
 
 if TYPE_CHECKING:
     from numjit.dtypes import DType

@@ -15,7 +15,7 @@ from numjit.arrays.allocate import empty
 from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
 from numjit.arrays.streams import launch_stream, producers
 from numjit.arrays.torch_arrays import count_write
-from numjit.arrays.view import ArrayView, Device, contiguous_strides
+from numjit.arrays.view import ArrayView, Device
 from numjit.binding import RESERVED
 from numjit.errors import BroadcastError, NumjitError
 from numjit.functor.python import PythonFunctor
@@ -25,7 +25,7 @@ from numjit.launcher.attach import FastCallable, FastCalls
 from numjit.outputs import GivenOutputs
 from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
-from numjit.semantics import Category, broadcast_shapes, broadcast_strides, output_strides
+from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 from numjit.tuning import best, layout_class
 from numjit.warm import Entry, WarmPath
 

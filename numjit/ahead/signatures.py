@@ -10,14 +10,14 @@ from numjit import build, dtypes
 from numjit.ahead.operand import Operand
 from numjit.arrays.adapters import view
 from numjit.arrays.numbers import number_type
-from numjit.arrays.view import CPU, META, ArrayView, contiguous_strides
+from numjit.arrays.view import CPU, META, ArrayView
 from numjit.binding import Binder
 from numjit.errors import ArgumentError, UnsupportedDtypeError
 from numjit.functor.signature import MISSING, ArgumentType, Specialisation
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import choose
 from numjit.plan.coalesce import coalesce
-from numjit.semantics import Category, broadcast_shapes, broadcast_strides, output_strides
+from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 
 if TYPE_CHECKING:
     from numjit.build import Functor

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from numjit.arrays.numpy_arrays import from_numpy_dtype
-from numjit.arrays.view import ArrayView, Device, contiguous_strides, cuda
+from numjit.arrays.view import ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedArrayError, UnsupportedDtypeError
+from numjit.semantics import contiguous_strides
 
 __all__ = ["library_of", "read"]
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from numjit import dtypes
 from numjit.arrays.cuda_interface import library_of
-from numjit.arrays.view import CPU, ArrayView, Device, contiguous_strides, cuda
+from numjit.arrays.view import CPU, ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
+from numjit.semantics import contiguous_strides
 
 __all__ = ["read"]
 

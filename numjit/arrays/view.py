@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from numjit.dtypes import DType
 from numjit.errors import DeviceError
 
-__all__ = ["CPU", "META", "ArrayView", "Device", "as_device", "contiguous_strides", "cuda"]
+__all__ = ["CPU", "META", "ArrayView", "Device", "as_device", "cuda"]
 
 
 _devices: dict[tuple[str, int], Device] = {}
@@ -146,13 +146,3 @@ class ArrayView(NamedTuple):
     def has_memory(self) -> bool:
         """Whether the array stands for real elements (or none at all), not for shape and dtype only."""
         return not self.fake and self.device.kind != "meta"
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the element strides of a C-contiguous array; sizes of 0 count as 1, as in torch."""
-    strides = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))

@@ -20,8 +20,9 @@ from numjit.arrays import adapters, allocate, streams
 from numjit.arrays.adapters import view, writable_view
 from numjit.arrays.cuda_interface import library_of
 from numjit.arrays.numpy_arrays import to_numpy_dtype
-from numjit.arrays.view import CPU, META, ArrayView, Device, as_device, contiguous_strides, cuda
+from numjit.arrays.view import CPU, META, ArrayView, Device, as_device, cuda
 from numjit.errors import DeviceError, OutputError, UnsupportedArrayError, UnsupportedDtypeError
+from numjit.semantics import contiguous_strides
 
 
 class Interface:

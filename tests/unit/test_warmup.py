@@ -22,7 +22,7 @@ from numjit.ahead.run import read_targets
 from numjit.ahead.signatures import common_shell, describe, shell_for
 from numjit.ahead.workers import ShellWorkers
 from numjit.errors import ArgumentError, BroadcastError, CompilationError, ToolchainError
-from numjit.semantics import Category
+from numjit.semantics import Category, contiguous_strides
 
 AXPY = numjit.elementwise(
     "template <typename T> T axpy(T x, T y, T alpha) { return alpha * x + y; }", alpha=1.0
@@ -144,7 +144,7 @@ def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, 
     """The same operands, once described and once as arrays on a device that is not there."""
     from numjit import build
     from numjit.arguments import Arguments
-    from numjit.arrays.view import ArrayView, contiguous_strides, cuda
+    from numjit.arrays.view import ArrayView, cuda
     from numjit.call import Call
     from numjit.functor.signature import ArgumentType
     from numjit.runtime import devices
