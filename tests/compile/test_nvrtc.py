@@ -165,6 +165,32 @@ def test_errors_show_the_users_line(text, shown, line, words):
     assert compile_one("float after_an_error(float x) { return x; }", "float32")
 
 
+def test_what_functors_rarely_use_is_there_too(monkeypatch):
+    """NVRTC is first asked without it, which is quicker; the code is the same."""
+    runs, run = [], nvrtc._run
+
+    def counted(module, text, arguments, what):
+        status, answer = run(module, text, arguments, what)
+        runs.append(("-minimal" in arguments, not status))
+        return status, answer
+
+    monkeypatch.setattr(nvrtc, "_run", counted)
+    plain = source("template <typename T> T f(T x) { return std::exp(x) / T(3) + __expf(x); }", "float32")
+    quick = nvrtc.compile_ltoir(plain, cc=(9, 0), name="f")
+    assert runs == [(True, True)]
+    assert quick == nvrtc.compile_ltoir(plain, cc=(9, 0), name="f", options=["-default-device"])
+    assert runs[1:] == [(False, True)]
+    runs.clear()
+    texture = """__device__ float look(cudaTextureObject_t t) { return tex1Dfetch<float>(t, 0); }
+        template <typename T> T f(T x) { return x ? x : look(0); }"""
+    assert compile_one(texture, "float32")
+    assert runs == [(True, False), (False, True)]
+    runs.clear()
+    with pytest.raises(CompilationError, match="nonsense"):
+        compile_one("template <typename T> T f(T x) { return nonsense; }", "float32")
+    assert runs == [(True, False), (False, False)]
+
+
 def test_options():
     text = "float f(float x) { return x + VALUE; }"
     program = source(text, "float32")
