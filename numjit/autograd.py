@@ -349,9 +349,11 @@ def _saved(ctx: Any) -> tuple[Request, list[Any]]:
     AutogradError
         The functor means something else now.
     """
+    from torch._functorch.utils import unwrap_dead_wrappers
+
     request: Request = ctx.request
     operation = request.operation
-    tensors = iter(ctx.saved_tensors)
+    tensors = iter(unwrap_dead_wrappers(ctx.saved_tensors))  # of a transform that has ended
     bound = [next(tensors) if is_tensor else x for is_tensor, x in ctx.places]
     operation.refresh()
     if operation.fingerprint != ctx.fingerprint:

@@ -1,30 +1,27 @@
-"""Autograd kernels of registered operators: numjit's own gradients, the torch form where it must be."""
+"""Autograd kernels of registered operators: one node of torch's graph, whose derivatives are numjit's own."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import autograd
-from numjit.arguments import default_dtype
 from numjit.errors import AutogradError
-from numjit.functor.lowered import NotLowerable
-from numjit.torch_meta import argument_types
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
     from numjit.torch_operator import TorchOp
 
-__all__ = ["autograd_kernel", "torch_form"]
+__all__ = ["autograd_kernel"]
 
 
 def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
     """Return an overload's kernel for torch's autograd keys.
 
     What ``torch.library.register_autograd`` would make knows neither forward mode, whose tangents it
-    silently drops, nor ``torch.func``'s transforms: here forward mode goes through the functor's own node,
-    and transforms run its torch form.
+    silently drops, nor ``torch.func``'s transforms, in which it raises.
     """
     import torch
     from torch.autograd import forward_ad
@@ -32,98 +29,207 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
     below = torch._C._AutoDispatchBelowAutograd
     after = torch._C._after_autograd_keyset
     any_requires_grad = torch._C._any_requires_grad
+    is_grad_enabled = torch.is_grad_enabled
     transforms = torch._C._are_functorch_transforms_active
+    redispatch = overload.redispatch
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        recorded = torch.is_grad_enabled() and any_requires_grad(*args)
-        is_forward = forward_ad._current_level >= 0
-        if is_forward or (recorded and transforms()):
-            values = operator.values(args, kwargs)
-            if not is_forward or transforms() or _has_tangent(values):
-                if transforms():
-                    return torch_form(operator.functor, values)(*values)
-                results = autograd.record(autograd.Request(operator.functor), values)
-                return results[0] if len(results) == 1 else results
-        if recorded:
-            return _node().apply(operator, overload, keyset, kwargs, *args)
+        if transforms():
+            return _in_transform(_Call(operator, overload, keyset & after, kwargs), args)
+        if (is_grad_enabled() and any_requires_grad(*args)) or forward_ad._current_level >= 0:
+            return _nodes()[0].apply(_Call(operator, overload, keyset & after, kwargs), None, *args)
         with below():
-            return overload.redispatch(keyset & after, *args, **kwargs)
+            return redispatch(keyset & after, *args, **kwargs)
 
     return kernel
 
 
-def _has_tangent(values: Sequence[Any]) -> bool:
-    import torch
-    from torch.autograd import forward_ad
+@dataclasses.dataclass(eq=False, slots=True)
+class _Call:
+    """An operator's call apart from its positional arguments.
 
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+    Attributes
+    ----------
+    operator, overload
+        What is called.
+    keyset
+        The dispatch keys that come after autograd.
+    kwargs
+        Scalars that were given by name.
+    """
+
+    operator: TorchOp
+    overload: Any
+    keyset: Any
+    kwargs: Mapping[str, Any]
+
+    def below(self, args: Sequence[Any]) -> Any:
+        """Go on below autograd: to the operator's kernel, or to the next of nested transforms."""
+        import torch
+
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.overload.redispatch(self.keyset, *args, **self.kwargs)
+
+
+def _in_transform(call: _Call, args: Sequence[Any]) -> Any:
+    """Run a call as a node of the graph of the innermost transform of ``torch.func``.
+
+    A transform enters autograd's kernel with its own wrappers of tensors, and again, through `_Call.below`,
+    for each transform around it. So the node is one of a single level, which torch makes for its own
+    ``custom_function_call`` and otherwise takes for a mistake. It is made whatever the arguments are: what
+    has a tangent does not say so where a compiled graph has entered the level of forward mode.
+    """
+    import torch
+    from torch._functorch.utils import enable_single_level_autograd_function
+
+    form = _form_of_scalars(call, args)
+    if form is not None:
+        return form(*args)
+    modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
+    with enable_single_level_autograd_function():
+        return _nodes()[1].apply(call, modes, *args)
+
+
+def _form_of_scalars(call: _Call, args: Sequence[Any]) -> Any:
+    """Return the functor as torch operations where a scalar is a batch of them; else None.
+
+    The operator cannot run over such a batch: to ``vmap``'s rule for it a scalar is one number. The torch
+    form can, for functors that have one. All else is better with the operator and its own derivatives.
+    """
+    operator = call.operator
+    operation = operator.functor
+    count = len(operation.functor.signature.operands)
+    if operation._python is None or operation.rule is not None or not any(map(_is_batch, args[count:])):
+        return None
+    from numjit.arguments import default_dtype
+    from numjit.functor.lowered import NotLowerable
+    from numjit.functor.torch_lowering import lower
+    from numjit.torch_meta import argument_types
+
+    kinds = argument_types(operation.functor, operator.values(tuple(args), call.kwargs))
+    try:
+        return lower(operation._python, kinds, default_dtype()).build()
+    except NotLowerable:
+        return None
+
+
+def _is_batch(value: Any) -> bool:
+    """Whether a value is a batch of ``torch.vmap``'s within the wrappers of other transforms."""
+    import torch
+
+    functorch = torch._C._functorch
+    while isinstance(value, torch.Tensor) and functorch.is_functorch_wrapped_tensor(value):
+        if functorch.is_batchedtensor(value):
+            return True
+        value = functorch.get_unwrapped(value)
+    return False
 
 
 @functools.cache
-def _node() -> Any:
-    """Return the autograd function of all operators, made when torch is first needed."""
+def _nodes() -> tuple[Any, Any]:
+    """Return the autograd function without and with transforms, made when torch is first needed."""
     import torch
+    from torch._functorch.utils import unwrap_dead_wrappers
+    from torch.autograd import forward_ad
 
-    class Node(torch.autograd.Function):  # type: ignore[misc]
-        """Runs an operator below autograd; its backward asks for the functor's gradients."""
+    class NumjitOperator(torch.autograd.Function):  # type: ignore[misc]
+        """Runs an operator below autograd; its derivatives are those of the functor."""
 
         @staticmethod
-        def forward(
-            ctx: Any, operator: TorchOp, overload: Any, keyset: Any, kwargs: Mapping[str, Any], *args: Any
-        ) -> Any:
-            with torch._C._AutoDispatchBelowAutograd():
-                result = overload.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
-            values = operator.values(args, kwargs)
-            ctx.set_materialize_grads(False)
-            many = result if isinstance(result, tuple | list) else (result,)
-            whole = [one for one in many if not autograd.is_inexact(one)]
-            if whole:
-                ctx.mark_non_differentiable(*whole)
-            ctx.operator = operator
-            ctx.save_for_backward(*(value for value in values if isinstance(value, torch.Tensor)))
-            ctx.numbers = [None if isinstance(value, torch.Tensor) else (value,) for value in values]
+        def forward(ctx: Any, call: _Call, _: Any, *args: Any) -> Any:
+            result = call.below(args)
+            NumjitOperator.save(ctx, call, args, result)
             return result
 
         @staticmethod
+        def save(ctx: Any, call: _Call, args: Sequence[Any], result: Any) -> None:
+            many = result if isinstance(result, tuple | list) else (result,)
+            ctx.set_materialize_grads(False)
+            ctx.dtypes = [one.dtype if autograd.is_inexact(one) else None for one in many]
+            if None in ctx.dtypes:
+                whole = [one for one, dtype in zip(many, ctx.dtypes, strict=True) if dtype is None]
+                ctx.mark_non_differentiable(*whole)
+            ctx.operation = call.operator.functor
+            values = call.operator.values(tuple(args), call.kwargs)
+            tensors = [value for value in values if isinstance(value, torch.Tensor)]
+            ctx.save_for_backward(*tensors)
+            ctx.save_for_forward(*tensors)
+            ctx.numbers = [None if isinstance(value, torch.Tensor) else (value,) for value in values]
+
+        @staticmethod
+        def saved(ctx: Any) -> list[Any]:
+            # A transform that has ended leaves wrappers behind: a vjp's function is called outside of it.
+            tensors = iter(unwrap_dead_wrappers(ctx.saved_tensors))
+            return [next(tensors) if number is None else number[0] for number in ctx.numbers]
+
+        @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            tensors = iter(ctx.saved_tensors)
-            values = [next(tensors) if number is None else number[0] for number in ctx.numbers]
-            needed = ctx.needs_input_grad[4:]
+            needed = ctx.needs_input_grad[2:]
             wanted = [k for k, is_needed in enumerate(needed) if is_needed]
             answer: list[Any] = [None] * len(needed)
-            found = autograd.operator_gradients(ctx.operator.functor, values, grads, wanted)
+            found = autograd.operator_gradients(ctx.operation, NumjitOperator.saved(ctx), grads, wanted)
             for place, gradient in zip(wanted, found, strict=True):
                 answer[place] = gradient
-            return None, None, None, None, *answer
+            return None, None, *answer
 
-    return Node
+        @staticmethod
+        def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
+            values = NumjitOperator.saved(ctx)
+            # Torch turns forward mode off here, for transforms around this one as well: their tangents would
+            # be lost. So it is on, and what has a tangent of this level is left without.
+            with forward_ad._set_fwd_grad_enabled(True):
+                for k, tangent in enumerate(tangents):
+                    if tangent is not None:
+                        values[k] = torch._VF._unpack_dual(values[k], level=0)[0]
+                found = _tangents(ctx.operation, values, tangents, ctx.dtypes)
+            return found[0] if len(found) == 1 else tuple(found)
+
+    class SingleLevel(torch.autograd.function._SingleLevelFunction):  # type: ignore[misc]
+        """The same for one transform of ``torch.func``."""
+
+        @staticmethod
+        def forward(ctx: Any, call: _Call, modes: tuple[bool, bool], *args: Any) -> Any:
+            # A node turns gradients off for its forward, but the transforms around have theirs to record.
+            with torch.set_grad_enabled(modes[0]), forward_ad._set_fwd_grad_enabled(modes[1]):
+                result = call.below(args)
+            NumjitOperator.save(ctx, call, args, result)
+            return result
+
+        backward = staticmethod(NumjitOperator.backward)
+        jvp = staticmethod(NumjitOperator.jvp)
+
+    SingleLevel.__name__ = NumjitOperator.__name__
+    return NumjitOperator, SingleLevel
 
 
-def torch_form(operation: Elementwise, values: Sequence[Any]) -> Any:
-    """Return the functor's torch form for a call's types.
+def _tangents(
+    operation: Elementwise, values: Sequence[Any], tangents: Sequence[Any], dtypes: Sequence[Any]
+) -> list[Any]:
+    """Return the results' tangents, None where a result (of dtype None) can have none.
+
+    The derivative is called as an operator too: within autograd's kernel, where this runs, a transform
+    takes no call that is not the dispatcher's.
 
     Raises
     ------
     AutogradError
-        It has none.
+        The functor has no derivative, or one written by hand.
     """
-    from numjit.functor.torch_lowering import lower
+    from numjit.torch_operator import opaque_op
 
-    functor = operation.functor
     if operation.rule is not None:
         raise AutogradError(
-            f"{functor.name}(): its gradient is written by hand, which its torch operator (also under "
-            "torch.compile) has in reverse mode outside torch.func's transforms only; call the functor "
-            "itself, eagerly, under torch.func.grad or vjp"
+            f"{operation.__name__}(): a gradient written by hand has no forward mode; use reverse mode "
+            "(torch.func.vjp, jacrev) in place of jvp and jacfwd"
         )
-    try:
-        if operation._python is None:
-            raise NotLowerable("it is written in C++")
-        kinds = argument_types(functor, values)
-        return lower(operation._python, kinds, default_dtype()).build()
-    except NotLowerable as reason:
-        raise AutogradError(
-            f"{functor.name}() has no gradient ({reason}); give it one with "
-            "numjit.differentiable(forward, backward), or call it under torch.no_grad()"
-        ) from None
+    active = tuple(k for k, tangent in enumerate(tangents) if tangent is not None)
+    outputs = tuple(dtype is not None for dtype in dtypes)
+    if not any(outputs):
+        return [None] * len(outputs)
+    with autograd.explained(operation):
+        derivative = autograd.derived(operation, "jvp", active, outputs)
+        count = len(operation.functor.signature.operands)
+        operands = [*values[:count], *(tangents[k] for k in active)]
+        results = opaque_op(derivative).call(operands, values[count:])
+    found = iter(results if isinstance(results, tuple | list) else (results,))
+    return [None if dtype is None else next(found).to(dtype) for dtype in dtypes]

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import numjit
 from numjit.errors import AutogradError, OutputError
 from numjit.torch_operator import opaque_op
+from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
 
 compiled = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
 
@@ -125,18 +126,92 @@ def test_an_unused_output_with_a_gradient_by_hand_under_compile(device):
         torch.testing.assert_close(gradient(lambda x, call=call: call(x)[1], x), 0 * x.detach() + 3)
 
 
-def test_transforms_never_replace_a_gradient_by_hand(device):
-    """The operator's torch form has the true one."""
-    cube = numjit.elementwise(lambda x: x * x * x)
-    cube.backward(lambda g, x: g * 7 * x)
-    registered = numjit.torch_op("numjit_tests::cube_by_hand", cube)
-    x = tensor(device).detach()
-    torch.testing.assert_close(torch.func.grad(lambda x: cube(x).sum())(x), 7 * x)
-    with pytest.raises(AutogradError, match="written by hand"):
-        torch.func.grad(lambda x: registered(x).sum())(x)
-    with pytest.raises(AutogradError, match="written by hand"):
-        torch.func.jvp(registered, (x,), (x,))
-    torch.testing.assert_close(torch.func.vmap(registered)(x), x**3)
+REVERSE = [
+    "grad",
+    "vjp",
+    "jacrev",
+    "reverse over reverse",
+    "vmap",
+    "vmap of vmap",
+    "gradients of each row",
+    "gradient of a batch",
+]
+
+
+def by_hand(saved):
+    """A functor and its gradient written by hand, of what it is said to save, that is not the true one."""
+    operation = numjit.elementwise(lambda x, y: x * x * x * y)
+    rules = {
+        "inputs": lambda g, x, y: (g * 7 * x * y, g * 5 * x),
+        "outputs": lambda g, made: (g * 7 * made, g * 5 * made),
+        "both": lambda g, x, y, made: (g * 7 * x * y, g * 5 * made),
+    }
+    operation.backward(rules[saved], save_for_backward=saved)
+    return operation
+
+
+@pytest.mark.parametrize("name", REVERSE)
+@pytest.mark.parametrize("saved", ["inputs", "outputs", "both"])
+def test_transforms_have_the_gradient_by_hand(device, saved, name):
+    operation = by_hand(saved)
+    registered = numjit.torch_op(f"numjit_tests::transformed_{saved}", operation)
+    x, y = tensor(device, 12).detach().reshape(4, 3) / 8, tensor(device, 3).detach()
+    got, want = (
+        torch.utils._pytree.tree_leaves(TRANSFORMS[name](call)(x, y)) for call in (registered, operation)
+    )
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    if name == "grad":
+        (factor, _), made = got, x**3 * y
+        want = 7 * (made if saved == "outputs" else x * y)
+        torch.testing.assert_close(factor, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["jvp", "jacfwd", "hessian"])
+def test_a_gradient_by_hand_has_no_forward_mode(device, name):
+    """The functor has a true derivative, which must not take the other's place."""
+    registered = numjit.torch_op("numjit_tests::reverse_only", by_hand("inputs"))
+    x, y = tensor(device, 12).detach().reshape(4, 3), tensor(device, 3).detach()
+    with pytest.raises(AutogradError, match=r"by hand has no forward mode; use reverse mode"):
+        TRANSFORMS[name](registered)(x, y)
+    with (
+        torch.autograd.forward_ad.dual_level(),
+        pytest.raises(AutogradError, match="by hand has no forward mode"),
+    ):
+        registered(torch.autograd.forward_ad.make_dual(x, x), y)
+    tangent = torch.func.jvp(lambda z: z * registered(x, y).sum(), (y,), (y,))[1]
+    torch.testing.assert_close(tangent, y * (x**3 * y).sum(), rtol=1e-12, atol=0)
+
+
+COMPILED = ["grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "gradients of each row"]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("kind", ["python", "opaque", "c++", "functor"])
+def test_compiled_transforms(device, kind, name):
+    operation = {
+        "python": numjit.torch_op("numjit_tests::compiled_python", WAVE["python"]),
+        "opaque": numjit.elementwise(WAVE["python"].source, opaque=True),
+        "c++": numjit.torch_op("numjit_tests::compiled_cpp", WAVE["c++"]),
+        "functor": WAVE["c++"],
+    }[kind]
+    x = torch.linspace(-1.5, 1.5, 12, device=device, dtype=torch.float64).reshape(4, 3)
+    y = torch.linspace(0.5, 2.0, 3, device=device, dtype=torch.float64)
+    got = torch.utils._pytree.tree_leaves(compiled(TRANSFORMS[name](operation))(x, y))
+    want = torch.utils._pytree.tree_leaves(TRANSFORMS[name](reference)(x, y))
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("saved", ["inputs", "outputs", "both"])
+def test_compiled_transforms_have_the_gradient_by_hand(device, saved):
+    operation = by_hand(saved)
+    registered = numjit.torch_op(f"numjit_tests::compiled_{saved}", operation)
+    x, y = tensor(device, 12).detach().reshape(4, 3) / 8, tensor(device, 3).detach()
+    for name in ("grad", "jacrev"):
+        want = TRANSFORMS[name](operation)(x, y)
+        for call in (registered, operation):
+            torch.testing.assert_close(compiled(TRANSFORMS[name](call))(x, y), want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("saved", ["inputs", "outputs", "both"])

@@ -17,6 +17,7 @@ from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorErro
 from numjit.torch_operator import opaque_op
 from numjit.torch_schema import schema
 from tests.cases import run_python
+from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
 
 
 def _wave(x, y, *, alpha=1.0):
@@ -31,6 +32,16 @@ axpy = numjit.torch_op(
     numjit.elementwise("template <typename T> T axpy(T x, T y, T a) { return a * x + y; }", a=1.0),
 )
 both = numjit.torch_op("numjit_tests::both", lambda x, y: (x + y, x > y))
+#: One function as an operator of each kind; `reference` is what it computes.
+SMOOTH = {
+    "python": numjit.torch_op("numjit_tests::smooth", WAVE["python"]),
+    "opaque": numjit.torch_op(
+        "numjit_tests::smooth_opaque", numjit.elementwise(WAVE["python"].source, opaque=True)
+    ),
+    "c++": numjit.torch_op("numjit_tests::smooth_cpp", WAVE["c++"]),
+    "unnamed": opaque_op(WAVE["c++"]),
+}
+every_kind = pytest.mark.parametrize("kind", SMOOTH)
 
 
 def operands(device, dtype=torch.float64):
@@ -211,6 +222,204 @@ def test_forward_mode_and_transforms(operation, device):
         torch.testing.assert_close(transform(operation)(x), transform(reference)(x))
 
 
+# ------------------------------------------------------------------------------------------ transforms
+
+
+def smooth_operands(device):
+    x = torch.linspace(-1.5, 1.5, 12, device=device, dtype=torch.float64).reshape(4, 3)
+    return x, torch.linspace(0.5, 2.0, 3, device=device, dtype=torch.float64)
+
+
+def check_as_torch(transform, kind, device):
+    """Assert that a transform of an operator gives what it gives torch's own."""
+    got, want = (
+        torch.utils._pytree.tree_leaves(transform(f)(*smooth_operands(device)))
+        for f in (SMOOTH[kind], reference)
+    )
+    for one, other in zip(got, want, strict=True):
+        assert (one.dtype, one.shape, one.requires_grad) == (other.dtype, other.shape, other.requires_grad)
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_give_what_they_give_torch_s_operators(kind, name, device):
+    check_as_torch(TRANSFORMS[name], kind, device)
+
+
+def _called_afterwards(f, around):
+    """Call a vjp's function where the transform that made it has ended."""
+
+    def call(x, y):
+        pullback = torch.func.vjp(f, x, y)[1]
+        with around:
+            return pullback(torch.cos(x))
+
+    return call
+
+
+def _partly_without_gradient(f):
+    def product(x, y):
+        with torch.no_grad():
+            constant = f(x, y)
+        return (constant * f(x, y)).sum()
+
+    return torch.func.grad(product)
+
+
+def _tangent_without_gradient(f):
+    def product(x, y):
+        with torch.no_grad():
+            tangent = torch.func.jvp(lambda x: f(x, y), (x,), (torch.ones_like(x),))[1]
+        return (tangent * x).sum()
+
+    return torch.func.grad(product)
+
+
+def _partly_without_tangent(f):
+    def product(x, y):
+        with forward_ad._set_fwd_grad_enabled(False):
+            constant = f(x, y)
+        return constant * f(x, y)
+
+    return lambda x, y: torch.func.jvp(lambda x: product(x, y), (x,), (torch.cos(x),))
+
+
+def _gradient_outside(f):
+    def call(x, y):
+        x, y = (value.clone().requires_grad_() for value in (x, y))
+        inner = torch.func.grad(lambda x: f(x, y).sum())(x)
+        return torch.autograd.grad(inner.square().sum(), (x, y))
+
+    return call
+
+
+def _tangent_outside(f):
+    def call(x, y):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, torch.cos(x))
+            return forward_ad.unpack_dual(torch.func.grad(lambda x: f(x, y).sum())(dual)).tangent
+
+    return call
+
+
+func = torch.func
+NESTED = {
+    "third derivatives": lambda f: func.jacfwd(func.jacrev(func.jacfwd(lambda x, y: f(x, y).sum()))),
+    "forward three times": lambda f: func.jacfwd(func.jacfwd(func.jacfwd(lambda x, y: f(x[0], y).sum()))),
+    "second derivatives of each": lambda f: torch.vmap(
+        torch.vmap(func.grad(func.grad(f, argnums=1))), in_dims=(0, None)
+    ),
+    "gradient of gradients of rows": lambda f: func.grad(
+        lambda x, y: torch.vmap(func.grad(lambda x: f(x, y).sum()))(x).square().sum()
+    ),
+    "tangent of gradients of rows": lambda f: (
+        lambda x, y: func.jvp(torch.vmap(func.grad(lambda x: f(x, y).sum())), (x,), (x,))
+    ),
+    "forward over forward of rows": lambda f: torch.vmap(func.jacfwd(func.jacfwd(f)), in_dims=(0, None)),
+    "linearize": lambda f: lambda x, y: func.linearize(lambda x: f(x, y), x)[1](torch.cos(x)),
+    "one operand twice": lambda f: lambda x, _: func.hessian(lambda x: f(x, x).sum())(x),
+    "both broadcast": lambda f: lambda x, y: func.jacrev(f, argnums=(0, 1))(x[:, :1], y),
+    "number": lambda f: func.jacfwd(func.jacrev(lambda x, y: f(x, 2.0) * y)),
+    "scalar": lambda f: lambda x, y: func.hessian(lambda a, y: f(x, y, a=a).sum(), argnums=(0, 1))(y[0], y),
+    "scalar's tangent": lambda f: lambda x, y: func.jacfwd(lambda a: f(x, y, a=a))(y[0]),
+    "vjp afterwards": lambda f: _called_afterwards(f, torch.enable_grad()),
+    "vjp afterwards, without gradient": lambda f: _called_afterwards(f, torch.no_grad()),
+    "vjp's batch afterwards": lambda f: (
+        lambda x, y: torch.vmap(func.vjp(f, x, y)[1])(torch.stack([x, x + 1]))
+    ),
+    "no gradient inside": _partly_without_gradient,
+    "no gradient around a tangent": _tangent_without_gradient,
+    "no gradient outside": lambda f: torch.no_grad()(func.hessian(lambda x, y: f(x, y).sum())),
+    "no tangent inside": _partly_without_tangent,
+    "gradient outside": _gradient_outside,
+    "tangent outside": _tangent_outside,
+    "functional call": lambda f: (
+        lambda x, y: func.grad(lambda weights: func.functional_call(Layer(f), weights, (x,)).sum())(
+            {"weight": y}
+        )
+    ),
+}
+
+
+@every_kind
+@pytest.mark.parametrize("name", NESTED)
+def test_transforms_within_others_and_within_autograd_s_modes(kind, name, device):
+    check_as_torch(NESTED[name], kind, device)
+
+
+def test_a_batch_of_scalars_has_gradients_where_the_functor_can_be_seen_through(device):
+    x, y = smooth_operands(device)
+    got = torch.vmap(torch.func.grad(lambda a, x: SMOOTH["python"](x, y, a=a).sum()))(x[:, 0], x)
+    torch.testing.assert_close(got, (torch.tanh(x) * y).sum(1), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["python", "c++"])
+def test_transforms_of_several_results(kind, device):
+    text = "template <class T> void f(T x, T& s, bool& p, T& q) { s = std::sin(x); p = x > T(0); q = x * x; }"
+    code = text if kind == "c++" else lambda x: (math.sin(x), x > 0, x * x)
+    operation = numjit.torch_op(f"numjit_tests::three_{'cpp' if kind == 'c++' else kind}", code)
+    x, y = smooth_operands(device)
+    (_, positive, _), (first, none, second) = torch.func.jvp(operation, (x,), (x,))
+    assert torch.equal(positive, x > 0)
+    assert not none.any()
+    torch.testing.assert_close((first, second), (torch.cos(x) * x, 2 * x * x), rtol=1e-12, atol=1e-12)
+    for transform in (torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):
+        torch.testing.assert_close(
+            transform(lambda x: operation(x)[::2])(y),
+            transform(lambda x: (torch.sin(x), x * x))(y),
+            rtol=1e-12,
+            atol=1e-12,
+        )
+    torch.testing.assert_close(
+        torch.func.grad(lambda x: operation(x)[2].sum())(x), 2 * x, rtol=1e-12, atol=1e-12
+    )
+
+
+def test_what_transforms_cannot_do_says_so(device):
+    concrete = numjit.torch_op("numjit_tests::concrete_2", "float concrete(float x) { return x * x; }")
+    ones = torch.ones(3, device=device)
+    with pytest.raises(AutogradError, match=r"concrete.*numjit\.differentiable"):
+        torch.func.grad(lambda x: concrete(x).sum())(ones)
+    with pytest.raises(AutogradError, match=r"concrete.*numjit\.differentiable"):
+        torch.func.jvp(concrete, (ones,), (ones,))
+    ramp = numjit.torch_op("numjit_tests::ramp", lambda x: x * x * numjit.index())
+    assert torch.func.jvp(ramp, (ones,), (ones,))[1].tolist() == [0, 2, 4]
+    assert torch.func.jacrev(ramp)(ones).diagonal().tolist() == [0, 2, 4]
+    with pytest.raises(ArgumentError, match="call it in a loop"):
+        torch.func.jacfwd(ramp)(ones)
+
+
+@every_kind
+def test_gradcheck_of_every_mode(kind, device):
+    x, y = (value.requires_grad_() for value in smooth_operands(device))
+    assert torch.autograd.gradcheck(
+        SMOOTH[kind], (x, y), check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True
+    )
+    assert torch.autograd.gradgradcheck(
+        SMOOTH[kind], (x, y), check_fwd_over_rev=True, check_batched_grad=True
+    )
+
+
+@pytest.mark.parametrize("operation", [axpy, axpy.functor], ids=["operator", "functor"])
+def test_second_derivatives_asked_for_when_their_transforms_have_ended(operation, device):
+    x, y = smooth_operands(device)
+    pullback = torch.func.vjp(torch.func.grad(lambda y: (operation(x, y) * operation(y, y)).sum()), y)[1]
+    with torch.no_grad():
+        (found,) = pullback(torch.ones_like(y))
+    torch.testing.assert_close(found, torch.full_like(y, 16.0))
+
+
+def test_forward_mode_of_fake_tensors(device):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    real = smooth_operands(device)
+    with FakeTensorMode() as mode, forward_ad.dual_level():
+        x, y = map(mode.from_tensor, real)
+        tangent = forward_ad.unpack_dual(SMOOTH["c++"](forward_ad.make_dual(x, x + 1), y)).tangent
+    assert (tangent.shape, tangent.device.type) == (x.shape, device)
+
+
 @pytest.mark.parametrize(
     ("in_dims", "shapes"),
     [
@@ -336,12 +545,13 @@ def test_autocast_policy(device):
 
 
 class Layer(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, operation=wave):
         super().__init__()
+        self.operation = operation
         self.weight = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
 
     def forward(self, x):
-        return wave(x, self.weight)
+        return self.operation(x, self.weight)
 
 
 def test_modules_checkpoints_and_functional_calls(device):
