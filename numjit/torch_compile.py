@@ -104,7 +104,20 @@ def _register(name: str, pattern: str) -> str:
     return ",".join([made, *([] if is_positional else operator.scalar_names)])
 
 
+def _default(name: str, position: int) -> Any:
+    """Return a scalar's default as a constant of the graph.
+
+    Read from the signature it would be a number that may change: with ``dynamic=True`` an input of the
+    graph, a float one on the CPU, around which CUDA graphs are cut.
+    """
+    from numjit.torch_schema import plain_number
+
+    operation = operations[name]
+    return plain_number(operation.functor.signature.scalars[position - operation._operands].default)
+
+
 # What torch.compiler.assume_constant_result does, which would need torch when this module is imported.
+_default._dynamo_marked_constant = True  # type: ignore[attr-defined]
 _prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 _register._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
@@ -114,6 +127,9 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
     import torch
 
     values = operation._binder.bind(operands, scalars)
+    for k in range(operation._operands, len(values)):
+        if operation._names[k] not in scalars:
+            values[k] = _default(operation._token, k)
     kinds: list[tuple[Any, int]] = []
     pattern = ""
     needs_grad = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import itertools
-import secrets
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from numjit.autograd import Request
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
-from numjit.functor.fingerprint import digest
 from numjit.torch_gradient import autograd_kernel
+from numjit.torch_lookup import automatic_name, defining, install
 from numjit.torch_schema import check_name, schema, spelled
 
 if TYPE_CHECKING:
     from numjit.differentiable import Rule
     from numjit.functor.signature import Parameter
 
-__all__ = ["TorchOp", "opaque_op", "torch_op"]
+__all__ = ["TorchOp", "opaque_op", "registered", "torch_op"]
 
 _lock = threading.RLock()
 _registered: dict[str, TorchOp] = {}
@@ -71,6 +70,7 @@ class TorchOp:
         self._plain = "T" * self._count + "S" * len(signature.scalars)
         self._library = torch.library.Library(self._namespace, "FRAGMENT")
         self._overloads: dict[str, Any] = {}
+        install()
         self._add(self._plain)
         self._add_out()
         self._count_flops()
@@ -86,6 +86,11 @@ class TorchOp:
                 self._count_flops()  # torch makes a new packet of all overloads
         return found
 
+    @property
+    def patterns(self) -> list[str]:
+        """Tensors and numbers of the overloads that there are."""
+        return list(self._overloads)
+
     def _add(self, pattern: str) -> Any:
         import torch
 
@@ -94,7 +99,8 @@ class TorchOp:
         tags = [torch.Tag.pointwise, torch.Tag.pt2_compliant_tag]
         if hasattr(torch.Tag, "needs_exact_strides"):  # results' strides depend on those of the operands
             tags.append(torch.Tag.needs_exact_strides)
-        self._library.define(schema(name, self.functor.functor.signature, pattern), tags=tuple(tags))
+        with defining():
+            self._library.define(schema(name, self.functor.functor.signature, pattern), tags=tuple(tags))
         full = f"{self._namespace}::{name}"
         for device in ("CPU", "CUDA"):
             self._library.impl(name, self._kernel, device)
@@ -112,10 +118,9 @@ class TorchOp:
         import torch
 
         signature = self.functor.functor.signature
-        self._library.define(
-            schema(f"{self._base}.out", signature, self._plain, out=True),
-            tags=(torch.Tag.pt2_compliant_tag,),
-        )
+        text = schema(f"{self._base}.out", signature, self._plain, out=True)
+        with defining():
+            self._library.define(text, tags=(torch.Tag.pt2_compliant_tag,))
         for device in ("CPU", "CUDA"):
             self._library.impl(f"{self._base}.out", self._kernel_out, device)
         torch.library.register_fake(f"{self.name}.out", self._fake_out, lib=self._library)
@@ -378,10 +383,14 @@ def opaque_op(operation: Elementwise) -> TorchOp:
         return found
 
 
+def registered() -> list[TorchOp]:
+    """Return the operators that there are."""
+    with _lock:
+        return list(_registered.values())
+
+
 def _find_opaque(operation: Elementwise) -> TorchOp:
-    name = operation.functor.name
-    base = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_") or "functor"
-    stem = f"numjit::{base}_{operation._call.fingerprint[:16]}{_rule_tag(operation.rule)}"
+    stem = automatic_name(operation)
     for number in itertools.count(1):
         name = stem if number == 1 else f"{stem}_{number}"
         found = _registered.get(name)
@@ -390,16 +399,6 @@ def _find_opaque(operation: Elementwise) -> TorchOp:
         if _can_share(found, operation):
             return found
     raise AssertionError("unreachable")
-
-
-def _rule_tag(rule: Rule | None) -> str:
-    """Return what names a gradient written by hand; compiled graphs, also kept ones, name operators."""
-    if rule is None:
-        return ""
-    if not isinstance(rule.backward, Elementwise):
-        return f"_{secrets.token_hex(6)}"  # any code: unlike every other, in other processes too
-    parts = rule.backward.fingerprint, rule.save_for_backward, rule.num_grad_inputs, rule.residuals
-    return f"_{digest(*parts)[:12]}"
 
 
 def _can_share(operator: TorchOp, operation: Elementwise) -> bool:

@@ -82,9 +82,18 @@ def spelled(name: str, place: int = 0) -> str:
 
 def _default(value: Any) -> str:
     """Return a default where a schema can write it."""
-    if value is MISSING or isinstance(value, complex):
+    if value is MISSING:
         return ""
-    number = value if isinstance(value, bool | int | float) else value.item()
+    number = plain_number(value)
     if isinstance(number, complex) or (isinstance(number, float) and not math.isfinite(number)):
         return ""
     return f"={number!r}"
+
+
+def plain_number(value: Any) -> bool | int | float | complex:
+    """Return a number as one of Python's own classes, not NumPy's, an enumeration's or another subclass."""
+    number = value.item() if hasattr(value, "item") else value
+    for kind in (bool, int, float):
+        if isinstance(number, kind):
+            return kind(number)
+    return complex(number)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from numjit.semantics.strides import output_strides
+from numjit.semantics.strides import output_strides, slowest_first
 
 __all__ = ["NotLowerable", "finish", "keep", "ratio"]
 
@@ -92,6 +92,6 @@ def _laid_out(result: Any, fresh: bool, shape: Any, operands: Sequence[Any]) -> 
     wanted = output_strides(tuple(shape), layouts)
     if fresh and tuple(result.stride()) == wanted:
         return result
-    order = sorted(range(len(wanted)), key=lambda dim: -wanted[dim])
+    order = slowest_first(wanted)
     back = sorted(range(len(order)), key=lambda place: order[place])
     return result.permute(order).clone(memory_format=torch.contiguous_format).permute(back)

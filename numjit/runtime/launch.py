@@ -12,6 +12,7 @@ from numjit.errors import LaunchError
 from numjit.runtime.driver import Current, check, driver, primary_context
 from numjit.runtime.image import require_complete
 from numjit.runtime.libcuda import FUNCTION_ATTRIBUTES
+from numjit.runtime.streams import loading
 
 __all__ = ["Kernel", "Launcher", "launch", "load"]
 
@@ -57,7 +58,7 @@ class Kernel:
         if found is not None:
             return found
         cu = driver()
-        with Current(device_index), self._lock:
+        with Current(device_index), self._lock, loading():
             if self._library is None:
                 raise LaunchError(f"kernel {self.name} was unloaded; load its cubin again")
             doing = f"use kernel {self.name} on cuda:{device_index}"
@@ -109,12 +110,14 @@ def load(cubin: bytes, entry: str | None = None) -> Kernel:
     """
     require_complete(cubin)
     cu = driver()
-    library = check(cu.cuLibraryLoadData(cubin), f"load a cubin of {len(cubin)} bytes")
-    try:
-        return _find_kernel(library, entry, len(cubin))
-    except LaunchError:
-        cu.cuLibraryUnload(library)
-        raise
+    with loading():
+        doing = f"load a cubin of {len(cubin)} bytes"
+        library = check(cu.cuLibraryLoadData(cubin), doing)
+        try:
+            return _find_kernel(library, entry, len(cubin))
+        except LaunchError:
+            cu.cuLibraryUnload(library)
+            raise
 
 
 def _find_kernel(library: Any, entry: str | None, size: int) -> Kernel:

@@ -181,3 +181,9 @@ class DriverLibrary:
         function = self._function("cuStreamIsCapturing", _address, _address)
         found = _int()
         return function(stream, ctypes.byref(found)), found.value
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: int) -> tuple[int, int]:  # noqa: N802
+        """Return the code and the mode of captures that the calling thread had before."""
+        function = self._function("cuThreadExchangeStreamCaptureMode", _address)
+        exchanged = _int(mode)
+        return function(ctypes.byref(exchanged)), exchanged.value

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from numjit.runtime.driver import Current, check, driver
 
-__all__ = ["LEGACY_STREAM", "PER_THREAD_STREAM", "canonical", "is_capturing", "wait_for"]
+__all__ = ["LEGACY_STREAM", "PER_THREAD_STREAM", "canonical", "is_capturing", "loading", "wait_for"]
 
 #: Handles with a meaning of their own, in CUDA, ``__cuda_array_interface__`` and DLPack alike.
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
 _DISABLE_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 def canonical(stream: int) -> int:
@@ -21,6 +25,22 @@ def is_capturing(stream: int) -> bool:
     """Whether a CUDA graph is being captured from a stream (or nothing can be said of it for that reason)."""
     code, status = driver().cuStreamIsCapturing(canonical(stream))
     return bool(code or status)
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Let the calling thread load code also while a CUDA graph is captured, by itself or by another thread.
+
+    The driver counts loading among the calls that a capture could miss, refuses it and invalidates the
+    capture. Code that is loaded stays, so a replay finds it.
+    """
+    cu = driver()
+    doing = "load code beside the capture of a CUDA graph"
+    before = check(cu.cuThreadExchangeStreamCaptureMode(_RELAXED), doing)
+    try:
+        yield
+    finally:
+        cu.cuThreadExchangeStreamCaptureMode(before)  # the mode that the driver itself has just named
 
 
 def wait_for(stream: int, producer: int, device_index: int) -> None:

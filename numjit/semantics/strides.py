@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from numjit.semantics.broadcasting import broadcast_strides
 
-__all__ = ["contiguous_strides", "is_contiguous", "is_dense", "output_strides"]
+__all__ = ["contiguous_strides", "is_contiguous", "is_dense", "output_strides", "slowest_first"]
 
 # Dimensions of a channels_last (NHWC) tensor, fastest first.
 _CHANNELS_LAST_ORDER = (1, 3, 2, 0)
@@ -37,7 +37,21 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether elements lie without gaps or overlap in some order (``is_non_overlapping_and_dense``)."""
     if 0 in shape:
         return True
-    return _follows(shape, strides, sorted(range(len(shape)), key=strides.__getitem__))
+    return _follows(shape, strides, slowest_first(strides)[::-1])
+
+
+def slowest_first(strides: Sequence[int]) -> list[int]:
+    """Return the dimensions in the order of their strides, the largest first; equal ones keep their order.
+
+    Compares and does not sort, because under torch.compile strides may be symbols, which are no keys.
+    """
+    order: list[int] = []
+    for dim in range(len(strides)):
+        place = len(order)
+        while place and strides[order[place - 1]] < strides[dim]:
+            place -= 1
+        order.insert(place, dim)
+    return order
 
 
 def _is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:

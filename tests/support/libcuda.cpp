@@ -100,6 +100,11 @@ CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus* c) {
     SAY("%p", (void*)s);
     return CUDA_SUCCESS;
 }
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* m) {
+    SAY("%d", *m);
+    *m = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    return CUDA_SUCCESS;
+}
 CUresult cuGetErrorName(CUresult c, const char** s) {
     *s = c ? "CUDA_ERROR_X" : nullptr;
     return CUDA_SUCCESS;

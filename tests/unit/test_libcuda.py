@@ -80,6 +80,7 @@ def test_every_function_takes_and_answers_what_the_header_says(library):
         "cuEventDestroy": ((A,), (0,), a),
         "cuStreamWaitEvent": ((B, A, 0), (0,), f"{b} {a} 0"),
         "cuStreamIsCapturing": ((A,), (0, 1), a),
+        "cuThreadExchangeStreamCaptureMode": ((2,), (0, 1), "2"),
         "cuGetErrorName": ((700,), (0, b"CUDA_ERROR_X"), None),
         "cuGetErrorString": ((700,), (0, b"words"), None),
     }

@@ -15,6 +15,7 @@ IMAGE = struct.pack("<4sBB10xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 2, 190, 1, 0, 0, 
 
 
 OK, FAILED = 0, 700
+GLOBAL, RELAXED = 0, 2  # modes of a capture
 NAMES = {
     0: b"CUDA_SUCCESS",
     700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -66,7 +67,17 @@ class FakeDriver:
     def cuCtxPopCurrent(self):
         return OK, self.stack.pop()
 
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        before = getattr(self.local, "mode", GLOBAL)
+        self.local.mode = mode
+        return OK, before
+
+    def need_relaxed_mode(self):
+        """As if a graph were captured: what loads code is refused in another mode."""
+        assert getattr(self.local, "mode", None) == RELAXED, "loads while a graph may be captured"
+
     def cuLibraryLoadData(self, code):
+        self.need_relaxed_mode()
         self.calls.append(("load", code))
         return self.code, 80
 
@@ -88,6 +99,7 @@ class FakeDriver:
 
     def cuKernelGetFunction(self, kernel):
         assert self.stack[-1], "needs a current context"
+        self.need_relaxed_mode()
         self.calls.append(("function", self.stack[-1]))
         return OK, self.stack[-1] + 10
 
@@ -256,6 +268,14 @@ class TestLoad:
         for amount in (0, 1000, 48 << 10, 60000, 60000):
             kernel.function(0, amount)
         assert [c for c in fake.calls if c[0] == 8] == [(8, 60000)]
+
+    def test_the_capture_mode_is_restored(self, fake):
+        launch.load(IMAGE).function(0)
+        assert fake.local.mode == GLOBAL
+        fake.code = FAILED
+        with pytest.raises(LaunchError):
+            launch.load(IMAGE)
+        assert fake.local.mode == GLOBAL
 
     def test_unload(self, fake):
         kernel = launch.load(IMAGE)

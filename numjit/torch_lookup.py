@@ -1,0 +1,148 @@
+"""Names of operators that functors get by themselves, and the way from such a name to the operator.
+
+torch keeps a compiled forward and backward on disk for other processes. There Dynamo traces the forward,
+which registers its operators, but the backward comes from the cache and says ``torch.ops.numjit.f_vjp_01``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import re
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from numjit.elementwise import Elementwise
+from numjit.errors import NumjitError
+from numjit.functor.fingerprint import digest
+
+if TYPE_CHECKING:
+    from numjit.differentiable import Rule
+    from numjit.torch_operator import TorchOp
+
+__all__ = ["automatic_name", "defining", "install"]
+
+NAMESPACE = "numjit"
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def defining() -> Iterator[None]:
+    """While the calling thread defines an operator, torch asks for it only to see that there is none."""
+    before = getattr(_thread, "defines", False)
+    _thread.defines = True
+    try:
+        yield
+    finally:
+        _thread.defines = before
+
+
+def install() -> None:
+    """Let ``torch.ops.numjit`` make the operators that it is asked for and can make."""
+    import torch
+
+    kind = _namespace()
+    if not isinstance(getattr(torch.ops, NAMESPACE), kind):
+        setattr(torch.ops, NAMESPACE, kind(NAMESPACE))
+
+
+def _base_name(operation: Elementwise) -> str:
+    """Return a functor's name as an operator's may be."""
+    name = operation.functor.name
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_") or "functor"
+
+
+def automatic_name(operation: Elementwise) -> str:
+    """Return the name of a functor's operator, which those of equal code that cannot share it extend."""
+    return f"numjit::{_base_name(operation)}_{operation._call.fingerprint[:16]}{_rule_tag(operation.rule)}"
+
+
+def _rule_tag(rule: Rule | None) -> str:
+    """Return what names a gradient written by hand; compiled graphs, also kept ones, name operators."""
+    if rule is None:
+        return ""
+    if not isinstance(rule.backward, Elementwise):
+        return f"_{secrets.token_hex(6)}"  # any code: unlike every other, in other processes too
+    parts = rule.backward.fingerprint, rule.save_for_backward, rule.num_grad_inputs, rule.residuals
+    return f"_{digest(*parts)[:12]}"
+
+
+@functools.cache
+def _namespace() -> Any:
+    """Return the class of the namespace, made when torch is first needed."""
+    import torch
+
+    class Namespace(torch._ops._OpNamespace):  # type: ignore[misc]
+        """Operators in the namespace; a missing one is looked for among the gradients of those there are."""
+
+        __module__ = torch._ops._OpNamespace.__module__  # from which torch makes the names of operators
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if getattr(_thread, "defines", False) or name.startswith("_") or not _make(name):
+                    raise
+            return super().__getattr__(name)
+
+    return Namespace
+
+
+def _make(name: str) -> bool:
+    """Register the operator of a gradient by its name; answers whether it is one."""
+    from numjit.torch_operator import opaque_op, registered
+
+    for operator in registered():
+        for gradient, patterns in _gradients(operator, name):
+            made = opaque_op(gradient)
+            for pattern in patterns:
+                made.overload(pattern)
+            if made.name == f"{NAMESPACE}::{name}":
+                return True
+    return False
+
+
+def _gradients(operator: TorchOp, name: str) -> Iterator[tuple[Elementwise, list[str]]]:
+    """Yield the gradients of an operator whose own operators would have a name.
+
+    With each come the overloads that calls like those of `operator` need: the gradients of its results are
+    tensors.
+    """
+    from numjit import autograd
+
+    operation = operator.functor
+    if operation.rule is not None:
+        backward = operation.rule.backward
+        if isinstance(backward, Elementwise) and _names(automatic_name(backward), name):
+            yield backward, []
+        return
+    own = operation.functor.name if operation.functor.name.isidentifier() else "functor"
+    if not name.startswith(f"{own}_vjp_"):  # those would be derived in vain
+        return
+    signature = operation.functor.signature
+    count, results = len(signature.operands), len(signature.outputs)
+    for outputs in _choices(range(results)):
+        kept = tuple(k in outputs for k in range(results))
+        for active in _choices(range(len(signature.parameters))):
+            try:
+                gradient = autograd.derived(operation, "vjp", active, kept)
+            except NumjitError:
+                continue
+            if _names(automatic_name(gradient), name):
+                more = "T" * len(outputs)
+                yield gradient, [p[:count] + more + p[count:] for p in operator.patterns]
+
+
+def _choices(places: range) -> Iterator[tuple[int, ...]]:
+    """Yield every choice of one or more places, those of many first."""
+    for size in range(len(places), 0, -1):
+        yield from itertools.combinations(places, size)
+
+
+def _names(full: str, name: str) -> bool:
+    """Whether an operator's automatic name is `name`, or that one is a later one of equal code."""
+    stem = full.rpartition(":")[2]
+    return re.fullmatch(rf"{re.escape(stem)}(_\d+)?", name) is not None
