@@ -30,6 +30,9 @@ ROUNDS = 21
 #: Calls of a provider before each of its batches: clocks and caches are its own then.
 WARM = 30
 
+#: The peer of calls that are recorded: a bare operator of torch within a function of torch's autograd.
+BY_HAND = "autograd.Function"
+
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
@@ -122,7 +125,7 @@ def host_cases(device: str, *, peers: bool = True) -> dict[str, HostCase]:
         if peers:
             calls |= _peers(case, operands, ["torch.compile", "CuPy"])
         found[name] = HostCase(calls, goals)
-    return found | _more_cases(device, x, y)
+    return found | _more_cases(device, x, y) | _recorded_cases(x, y)
 
 
 def _more_cases(device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
@@ -154,6 +157,67 @@ def _more_cases(device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Host
                 {"numjit": (cases.add, (a, b), {}), "CuPy": (cupy.add, (a, b), {})}
             )
     return found
+
+
+class _AddByHand(torch.autograd.Function):  # type: ignore[misc]
+    """What one writes by hand around a bare operator of torch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, y)
+        return torch.add(x, y)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        _, _ = ctx.saved_tensors
+        return grad, grad
+
+
+class _GeluByHand(torch.autograd.Function):  # type: ignore[misc]
+    """The same around two operators of torch, one a direction."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return cases.eager_gelu(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        gradient: torch.Tensor = torch.ops.aten.gelu_backward(grad, x, approximate="tanh")
+        return gradient
+
+
+def _recorded_cases(x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
+    """Return calls that torch's autograd records, alone and with the backward that follows.
+
+    numjit computes the sum's gradients; torch and the function written by hand pass the given one on.
+    """
+    grad = torch.ones_like(x)
+    by_name = {case.name: case for case in cases.CASES}
+    rows: dict[str, tuple[str, tuple[torch.Tensor, ...], Callable[..., Any]]] = {
+        "add": ("add int32", (x, y), _AddByHand.apply),
+        "gelu": ("gelu f32", (x,), _GeluByHand.apply),
+    }
+    found: dict[str, HostCase] = {}
+    for name, (case_name, operands, by_hand) in rows.items():
+        case = by_name[case_name]
+        leaves = tuple(operand.clone().requires_grad_() for operand in operands)
+        providers: dict[str, Callable[..., Any]] = {
+            "numjit": case.functor,
+            "numjit C++": numjit.elementwise(case.cpp, scalars=dict(case.scalars)),
+            "eager": case.eager,
+            BY_HAND: by_hand,
+        }
+        found[f"{name}, requires_grad"] = HostCase({p: (call, leaves, {}) for p, call in providers.items()})
+        found[f"{name}, forward + backward"] = HostCase(
+            {p: (_forward_backward, (call, leaves, grad), {}) for p, call in providers.items()}
+        )
+    return found
+
+
+def _forward_backward(call: Callable[..., Any], leaves: tuple[torch.Tensor, ...], grad: torch.Tensor) -> Any:
+    return torch.autograd.grad(call(*leaves), leaves, grad)
 
 
 def bare_launch(x: torch.Tensor, y: torch.Tensor) -> Call:
@@ -210,7 +274,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(document, indent=1) + "\n")
     if given.plot:
-        plot_host(document, given.plot)
+        bare = {name: found for name, found in rows.items() if BY_HAND not in found}
+        plot_host({**document, "microseconds": bare}, given.plot)
     print(table(rows, goals))
     return 0
 

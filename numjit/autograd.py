@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from numjit.arrays.numbers import number_type
 from numjit.errors import AutogradError, CompilationError, FunctorError, OutputError
@@ -29,11 +29,14 @@ __all__ = [
     "is_batched",
     "is_inexact",
     "is_recorded",
+    "needs_gradient",
     "operator_gradients",
     "record",
 ]
 
 Kind = Literal["vjp", "jvp"]
+_NUMBERS = frozenset((bool, int, float, complex))
+_EXPLAINED = (AutogradError, CompilationError, FunctorError)
 REMEDY = "give it a gradient by hand with @f.backward or numjit.differentiable(forward, backward)"
 
 
@@ -58,11 +61,38 @@ class Request:
     device: Any = None
     zero_dim: frozenset[int] = frozenset()
 
-    @property
+    @functools.cached_property
     def is_plain(self) -> bool:
         """Whether only the arguments say what is computed."""
         stated = (self.shape, self.like, self.dtype, self.device)
         return not self.zero_dim and all(value is None for value in stated)
+
+
+def needs_gradient(bound: Sequence[Any]) -> bool | None:
+    """Whether torch records gradients of a call of which it may want nothing else; None for any other call.
+
+    It may want more under a mode, a transform or forward mode, and where an argument is neither a number of
+    Python's nor a tensor of a class of torch's own.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "func"):  # the latter while it is being imported
+        return None
+    core = torch._C
+    if (
+        core._len_torch_dispatch_stack()
+        or core._are_functorch_transforms_active()
+        or torch.autograd.forward_ad._current_level >= 0
+    ):
+        return None
+    tensor, parameter = torch.Tensor, torch.nn.Parameter
+    needed = False
+    for x in bound:
+        kind = type(x)
+        if kind is tensor or kind is parameter:
+            needed = needed or x.requires_grad
+        elif kind not in _NUMBERS:
+            return None
+    return needed and torch.is_grad_enabled()
 
 
 def is_recorded(bound: Sequence[Any]) -> bool:
@@ -113,22 +143,34 @@ def record(request: Request, bound: Sequence[Any], out: Any = None) -> tuple[Any
             "requires grad; call under torch.no_grad() or detach the operands"
         )
     node = _nodes()[sys.modules["torch"]._C._are_functorch_transforms_active()]
-    results: tuple[Any, ...] = node.apply(request, *bound)
-    return results
+    results = node.apply(request, *bound)
+    return results if isinstance(results, tuple) else (results,)
 
 
 def call(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
     """Run a call, recorded where torch watches it."""
     request.operation.refresh()
+    return _call(request, bound)
+
+
+def _call(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a call of an operation that is refreshed."""
+    operation = request.operation
     if request.is_plain:
+        needed = needs_gradient(bound)
+        if needed:
+            return record(request, bound)
+        if needed is not None:
+            results = operation.detached(*bound)
+            return results if isinstance(results, tuple) else (results,)
         from numjit.torch_dispatch import dispatched
 
-        seen = dispatched(request.operation, bound)
+        seen = dispatched(operation, bound)
         if seen is not NotImplemented:
             return seen if isinstance(seen, tuple) else (seen,)
     if is_recorded(bound):
         return record(request, bound)
-    return request.operation.compute(request, bound, library="torch")
+    return operation.compute(request, bound, library="torch")
 
 
 def derived(
@@ -152,12 +194,12 @@ def derived(
     AutogradError
         The functor has no such derivative.
     """
-    from numjit.elementwise import Elementwise
-    from numjit.functor.cuda_cpp import CppFunctor
-
     key = (kind, active, outputs)
     found = operation.derivatives.get(key)
     if found is None:
+        from numjit.elementwise import Elementwise
+        from numjit.functor.cuda_cpp import CppFunctor
+
         functor = operation.functor
         made: Any
         if isinstance(functor, CppFunctor):
@@ -197,7 +239,7 @@ def operator_gradients(
     AutogradError
         The functor has no derivative, or a gradient written by hand has none for a scalar.
     """
-    request = Request(operation)
+    request = operation.plain_request
     count = len(operation.functor.signature.operands)
     if operation.rule is not None:
         return operation.rule.of_operator(operation, values, grads, wanted, count)
@@ -205,6 +247,7 @@ def operator_gradients(
     given = [grad for grad in grads if grad is not None]
     if not given:
         return [None] * len(wanted)
+    operation.refresh()
     found = _differentiate("vjp", request, values, tuple(wanted), outputs, given)
     return [
         fitted(gradient, values[k].shape, values[k].dtype, values[k].device)
@@ -220,16 +263,21 @@ def _differentiate(
     outputs: tuple[bool, ...],
     extras: Sequence[Any],
 ) -> tuple[Any, ...]:
-    """Run a derivative at a call's arguments; `extras` are the gradients or tangents."""
+    """Run a derivative of a refreshed operation at a call's arguments; `extras`: gradients or tangents."""
     operation = request.operation
-    with explained(operation):
+    try:
         derivative = derived(operation, kind, active, outputs)
+        derivative.refresh_with(operation)
         count = len(operation.functor.signature.operands)
-        zero_dim = {k if k < count else k + len(extras) for k in request.zero_dim}
-        if kind == "jvp":
-            zero_dim |= {count + n for n, k in enumerate(active) if k in request.zero_dim}
-        arguments = [*bound[:count], *extras, *bound[count:]]
-        return call(Request(derivative, zero_dim=frozenset(zero_dim)), arguments)
+        asked = derivative.plain_request
+        if request.zero_dim:
+            zero_dim = {k if k < count else k + len(extras) for k in request.zero_dim}
+            if kind == "jvp":
+                zero_dim |= {count + n for n, k in enumerate(active) if k in request.zero_dim}
+            asked = Request(derivative, zero_dim=frozenset(zero_dim))
+        return _call(asked, [*bound[:count], *extras, *bound[count:]])
+    except _EXPLAINED as error:
+        _explain(operation, error)
 
 
 @contextlib.contextmanager
@@ -237,11 +285,16 @@ def explained(operation: Elementwise) -> Iterator[None]:
     """Let errors of a derivative name the functor and what to do."""
     try:
         yield
-    except (AutogradError, CompilationError, FunctorError) as error:
-        text = str(error)
-        if isinstance(error, AutogradError) and operation.__name__ in text and "differentiable" in text:
-            raise
-        raise AutogradError(f"{operation.__name__}() has no derivative: {text}\n{REMEDY}") from error
+    except _EXPLAINED as error:
+        _explain(operation, error)
+
+
+def _explain(operation: Elementwise, error: Exception) -> NoReturn:
+    """Raise the error of a derivative again such that it names the functor and what to do."""
+    text = str(error)
+    if isinstance(error, AutogradError) and operation.__name__ in text and "differentiable" in text:
+        raise error
+    raise AutogradError(f"{operation.__name__}() has no derivative: {text}\n{REMEDY}") from error
 
 
 @functools.cache
@@ -251,7 +304,11 @@ def _nodes() -> tuple[Any, Any]:
 
     from numjit.batches import in_batch, over_batch
 
-    def compute(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+    forward_ad = torch.autograd.forward_ad
+
+    def compute(request: Request, bound: Sequence[Any]) -> Any:
+        if request.is_plain:
+            return request.operation.detached(*bound)
         if any(isinstance(x, torch.Tensor) and is_batched(x) for x in bound):
             return in_batch(request, bound)
         return request.operation.compute(request, bound, library="torch")
@@ -262,37 +319,48 @@ def _nodes() -> tuple[Any, Any]:
         @staticmethod
         def forward(ctx: Any, request: Request, *bound: Any) -> Any:
             output = compute(request, bound)
-            NumjitFunction.save(ctx, request, bound, output)
+            many = output if isinstance(output, tuple) else (output,)
+            NumjitFunction.save(ctx, request, bound, many)
+            if forward_ad._current_level >= 0:
+                NumjitFunction.save_forward(ctx, bound, many)
             return output
 
         @staticmethod
         def save(ctx: Any, request: Request, bound: Sequence[Any], output: tuple[Any, ...]) -> None:
+            """Keep what `backward` needs."""
             ctx.set_materialize_grads(False)
-            ctx.mark_non_differentiable(*(r for r in output if not is_inexact(r)))
+            inexact = [is_inexact(r) for r in output]
+            if not all(inexact):
+                ctx.mark_non_differentiable(*(r for r, has in zip(output, inexact, strict=True) if not has))
             tensors = [x for x in bound if isinstance(x, torch.Tensor)]
             ctx.save_for_backward(*tensors)
-            ctx.save_for_forward(*tensors)
             ctx.request = request
-            ctx.places = [(True, None) if isinstance(x, torch.Tensor) else (False, x) for x in bound]
-            ctx.inexact = [is_inexact(r) for r in output]
+            #: Everything but the tensors, at its place; None where there are tensors only.
+            ctx.others = None
+            if len(tensors) != len(bound):
+                ctx.others = [None if isinstance(x, torch.Tensor) else (x,) for x in bound]
+            ctx.inexact = inexact
+            ctx.fingerprint = request.operation.fingerprint
+
+        @staticmethod
+        def save_forward(ctx: Any, bound: Sequence[Any], output: tuple[Any, ...]) -> None:
+            """Keep what `jvp` needs as well."""
+            ctx.save_for_forward(*(x for x in bound if isinstance(x, torch.Tensor)))
             ctx.shape = output[0].shape
             ctx.dtypes = [r.dtype for r in output]
-            ctx.fingerprint = request.operation.fingerprint
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             request, bound = _saved(ctx)
-            outputs = tuple(
-                inexact and grad is not None for inexact, grad in zip(ctx.inexact, grads, strict=True)
-            )
-            active = tuple(k for k, needed in enumerate(ctx.needs_input_grad[1:]) if needed)
             found: list[Any] = [None] * (1 + len(bound))
-            if not any(outputs) or not active:
-                return tuple(found)
+            active = tuple([k for k, needed in enumerate(ctx.needs_input_grad, -1) if needed])
+            outputs = tuple([has and grad is not None for has, grad in zip(ctx.inexact, grads, strict=True)])
             given = [grad for grad, has in zip(grads, outputs, strict=True) if has]
-            gradients = _differentiate("vjp", request, bound, active, outputs, given)
-            for k, gradient in zip(active, gradients, strict=True):
-                found[1 + k] = fitted(gradient, bound[k].shape, bound[k].dtype, bound[k].device)
+            if given and active:
+                gradients = _differentiate("vjp", request, bound, active, outputs, given)
+                for k, gradient in zip(active, gradients, strict=True):
+                    x = bound[k]
+                    found[1 + k] = fitted(gradient, x.shape, x.dtype, x.device)
             return tuple(found)
 
         @staticmethod
@@ -318,11 +386,13 @@ def _nodes() -> tuple[Any, Any]:
 
         @staticmethod
         def forward(request: Request, *bound: Any) -> Any:
-            return compute(request, bound)
+            output = compute(request, bound)
+            return output if isinstance(output, tuple) else (output,)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
             NumjitFunction.save(ctx, inputs[0], inputs[1:], output)
+            NumjitFunction.save_forward(ctx, inputs[1:], output)
 
         backward = staticmethod(NumjitFunction.backward)
         jvp = staticmethod(NumjitFunction.jvp)
@@ -338,7 +408,15 @@ def _nodes() -> tuple[Any, Any]:
 
 def is_inexact(tensor: Any) -> bool:
     """Whether a tensor's dtype has derivatives: it is a real or complex float."""
-    return bool(tensor.is_floating_point() or tensor.is_complex())
+    dtype = tensor.dtype
+    return bool(dtype.is_floating_point or dtype.is_complex)
+
+
+@functools.cache
+def _unwrap() -> Any:
+    from torch._functorch.utils import unwrap_dead_wrappers
+
+    return unwrap_dead_wrappers
 
 
 def _saved(ctx: Any) -> tuple[Request, list[Any]]:
@@ -349,12 +427,14 @@ def _saved(ctx: Any) -> tuple[Request, list[Any]]:
     AutogradError
         The functor means something else now.
     """
-    from torch._functorch.utils import unwrap_dead_wrappers
-
     request: Request = ctx.request
     operation = request.operation
-    tensors = iter(unwrap_dead_wrappers(ctx.saved_tensors))  # of a transform that has ended
-    bound = [next(tensors) if is_tensor else x for is_tensor, x in ctx.places]
+    tensors = _unwrap()(ctx.saved_tensors)  # wrappers outlive their transform
+    if ctx.others is None:
+        bound = list(tensors)
+    else:
+        rest = iter(tensors)
+        bound = [next(rest) if other is None else other[0] for other in ctx.others]
     operation.refresh()
     if operation.fingerprint != ctx.fingerprint:
         raise AutogradError(

@@ -96,12 +96,15 @@ class Call:
         nullary: Nullary | None,
         warm_key: tuple[Any, ...] | None = None,
         bound: Sequence[Any] | None = None,
+        warm: WarmPath | None = None,
     ) -> tuple[Any, ...]:
         """Compute; returns one array per output.
 
         With `warm_key`, the next call of that key may take the warm path; with `bound`, what `arguments`
-        was read from, calls with the same `out` may go through the launcher.
+        was read from, calls with the same `out` may go through the launcher. Both are those of `warm`, by
+        default the operation's own.
         """
+        warm = warm or self.warm
         outs = self._outputs.read(out)
         plan = self._plan(arguments, outs, nullary)
         if any(outs):
@@ -132,9 +135,9 @@ class Call:
             if warm_key is not None or (bound is not None and any(outs)):
                 entry = self._entry(plan, arguments, outs, device)
             if entry is not None and warm_key is not None:
-                self.warm.remember(warm_key, entry)
-            if entry is not None and bound is not None and entry.launcher and self.warm.fast:
-                entry.fast = self.warm.fast.offer(bound, out, entry)
+                warm.remember(warm_key, entry)
+            if entry is not None and bound is not None and entry.launcher and warm.fast:
+                entry.fast = warm.fast.offer(bound, out, entry)
         return tuple(results)
 
     def prepare(self, arguments: Arguments, out: Any, bound: Sequence[Any]) -> None:
@@ -474,7 +477,9 @@ class Call:
             yield InputSlot(dtypes.int64, None, index=True)
 
 
-def fast_calls(operation: FastCallable, functor: Functor, defaults: Sequence[Any]) -> FastCalls:
+def fast_calls(
+    operation: FastCallable, functor: Functor, defaults: Sequence[Any], *, detached: bool = False
+) -> FastCalls:
     """Return what hands an operation's calls over to the launcher.
 
     Parameters
@@ -485,16 +490,19 @@ def fast_calls(operation: FastCallable, functor: Functor, defaults: Sequence[Any
         What it computes.
     defaults
         One value a parameter, None where there is none.
+    detached
+        Whether calls give every parameter by position and never record gradients.
     """
     python = functor if isinstance(functor, PythonFunctor) else None
     signature = functor.signature
     return FastCalls(
         operation,
-        [None if p.name in RESERVED else p.name for p in signature.parameters],
-        len(signature.operands),
+        [None if detached or p.name in RESERVED else p.name for p in signature.parameters],
+        len(signature.parameters if detached else signature.operands),
         defaults,
         python.capture_places if python else None,
         python.fingerprint if python else None,
+        detached=detached,
     )
 
 

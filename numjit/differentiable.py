@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +63,9 @@ class Rule:
         self, forward: Callable[..., Any], operands: Sequence[Any], scalars: dict[str, Any]
     ) -> tuple[Any, ...]:
         """Run the forward operation as one node of torch's graph; returns its results and residuals."""
-        results: tuple[Any, ...] = _nodes()[0].apply(
-            self, forward, tuple(scalars), *operands, *scalars.values()
-        )
+        transforms, _, plain = _nodes()
+        node = transforms if sys.modules["torch"]._C._are_functorch_transforms_active() else plain
+        results: tuple[Any, ...] = node.apply(self, forward, tuple(scalars), *operands, *scalars.values())
         return results
 
     def of_operator(
@@ -269,9 +270,16 @@ _ready._dynamo_marked_constant = True  # type: ignore[attr-defined] # as torch.c
 
 
 @functools.cache
-def _nodes() -> tuple[Any, Any]:
-    """Return the autograd function, and its form for ``torch.compile``, made when torch is first needed."""
+def _nodes() -> tuple[Any, Any, Any]:
+    """Return the autograd function's forms, made when torch is first needed.
+
+    They are for transforms of ``torch.func``, for ``torch.compile``, and for calls without either.
+    """
     import torch
+
+    def run(rule: Rule, forward: Any, names: tuple[str, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+        count = len(values) - len(names)
+        return rule.checked(forward(*values[:count], **dict(zip(names, values[count:], strict=True))))
 
     class NumjitRule(torch.autograd.Function):  # type: ignore[misc]
         """Calls the pair's two operations."""
@@ -281,10 +289,8 @@ def _nodes() -> tuple[Any, Any]:
 
         @staticmethod
         def forward(rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
-            count = len(values) - len(names)
             with torch.no_grad():
-                results = forward(*values[:count], **dict(zip(names, values[count:], strict=True)))
-            return rule.checked(results)
+                return run(rule, forward, names, values)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -358,8 +364,23 @@ def _nodes() -> tuple[Any, Any]:
 
         backward = staticmethod(NumjitRule.backward)
 
-    Traced.__name__ = NumjitRule.__name__
-    return NumjitRule, Traced
+    class Plain(Traced):
+        """The same, with what Dynamo does not trace.
+
+        torch does not look at the signature of this form, which takes 20 us a call.
+        """
+
+        @staticmethod
+        def forward(ctx: Any, rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
+            output = run(rule, forward, names, values)  # torch has disabled gradients here
+            NumjitRule.setup_context(ctx, (rule, forward, names, *values), output)
+            return output
+
+        jvp = staticmethod(NumjitRule.jvp)
+
+    Traced.__name__ = Plain.__name__ = NumjitRule.__name__
+    Plain._backward_cls.__name__ = NumjitRule._backward_cls.__name__  # which grad_fn shows
+    return NumjitRule, Traced, Plain
 
 
 def differentiable(

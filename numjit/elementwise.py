@@ -24,9 +24,11 @@ from numjit.torch_dispatch import dispatched, is_traced, token
 
 if TYPE_CHECKING:
     from numjit.build import Functor
+    from numjit.detached import Detached
     from numjit.differentiable import Rule
     from numjit.inspection import Inspection
     from numjit.prepared import Prepared
+    from numjit.warm import WarmPath
 
 __all__ = ["Elementwise", "elementwise"]
 
@@ -61,8 +63,12 @@ class Elementwise(FastCallable):
         self.derivatives: dict[Any, Elementwise] = {}
         #: The gradient written by hand, where there is one.
         self.rule: Rule | None = None
+        #: A call of which only the arguments say what is computed.
+        self.plain_request = autograd.Request(self)
         self._python = functor if isinstance(functor, PythonFunctor) else None
         self._captures = self._python.current_captures() if self._python else ()
+        #: What the functor that this one derives from captured, and this one, when both were looked at last.
+        self._in_step: tuple[Any, Any] = (None, None)
         self._call.warm.fast = fast_calls(self, functor, functor.signature.defaults)
         self._token = token(self)
         #: Read the numbers that the functor captures, for tracers to guard on; made when first traced.
@@ -142,10 +148,15 @@ class Elementwise(FastCallable):
                 if result is not None:
                     return result
             else:
-                result = dispatched(self, bound)
-                if result is not NotImplemented:
-                    return result
-        request = autograd.Request(self, shape, like, dtype, device)
+                needed = autograd.needs_gradient(bound)
+                if needed:
+                    results = self._record(self.plain_request, bound, None)
+                    return results[0] if len(results) == 1 else results
+                if needed is None:
+                    result = dispatched(self, bound)
+                    if result is not NotImplemented:
+                        return result
+        request = self.plain_request if plain else autograd.Request(self, shape, like, dtype, device)
         if key is None and autograd.is_recorded(bound):
             results = self._record(request, bound, out)
         else:
@@ -164,12 +175,26 @@ class Elementwise(FastCallable):
         scalars = dict(zip(self._names[self._operands :], bound[self._operands :], strict=True))
         return rule.record(forward, bound[: self._operands], scalars)
 
+    @functools.cached_property
+    def detached(self) -> Detached:
+        """Calls that record nothing, as torch's graph makes them; made when first needed."""
+        from numjit.detached import Detached
+
+        return Detached(self)
+
+    def compute_detached(self, bound: Sequence[Any], key: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        """Run a call of `detached` the general way."""
+        return self._compute(self.plain_request, bound, None, key, "torch", self.detached.warm)
+
     def compute(
         self, request: autograd.Request, bound: Sequence[Any], library: str | None = None
     ) -> tuple[Any, ...]:
         """Run a call on bound arguments without recording it: one array per output, of `library`."""
         key = None
         if request.is_plain:
+            if library == "torch":
+                result = self.detached(*bound)
+                return result if isinstance(result, tuple) else (result,)
             key = self._call.warm.key(self._call.fingerprint, bound, detached=True)
             if key is not None:
                 result = self._call.warm.run(key, bound)
@@ -193,14 +218,17 @@ class Elementwise(FastCallable):
         out: Any,
         key: tuple[Any, ...] | None,
         library: str | None = None,
+        warm: WarmPath | None = None,
     ) -> tuple[Any, ...]:
-        """Run a call the general way."""
+        """Run a call the general way; `warm` keeps it for the next time, where that is not the usual one."""
         arguments, nullary = self._read(request, bound, out)
         if library is not None:
             arguments.library = library
             nullary = None if nullary is None else dataclasses.replace(nullary, library=library)
-        offered = bound if request.is_plain and library is None and not isinstance(out, tuple) else None
-        return self._call.run(arguments, out, nullary, key, offered)
+        offered = None
+        if request.is_plain and (library is None or warm is not None) and not isinstance(out, tuple):
+            offered = bound
+        return self._call.run(arguments, out, nullary, key, offered, warm)
 
     def _read(
         self, request: autograd.Request, bound: Sequence[Any], out: Any = None
@@ -439,7 +467,19 @@ class Elementwise(FastCallable):
             self._captures = current
             if self._call.warm.fast:
                 self._call.warm.fast.forget()
+            detached = self.__dict__.get("detached")
+            if detached is not None:
+                detached.forget()
             self._watchers = None
+
+    def refresh_with(self, primal: Elementwise) -> None:
+        """Do the same, as the derivative of an operation that is refreshed: both capture the same."""
+        before, mine = self._in_step
+        captures = primal._captures
+        # Whoever found a change has put another tuple there.
+        if captures is not before or mine is not self._captures:
+            self.refresh()
+            self._in_step = captures, self._captures
 
     def _nullary(
         self, arguments: Arguments, shape: Any, like: Any, dtype: Any, device: Any, out: Any

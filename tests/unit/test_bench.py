@@ -98,6 +98,29 @@ def test_host_times_every_provider_on_the_cpu(tmp_path, monkeypatch, capsys):
     assert "| add |" in capsys.readouterr().out
 
 
+def test_recorded_calls_are_timed_beside_torch_and_a_function_by_hand():
+    import torch
+
+    from bench import host
+
+    rows = {
+        name: case.calls
+        for name, case in host.host_cases("cpu", peers=False).items()
+        if host.BY_HAND in case.calls
+    }
+    assert list(rows) == [
+        "add, requires_grad",
+        "add, forward + backward",
+        "gelu, requires_grad",
+        "gelu, forward + backward",
+    ]
+    for calls in rows.values():
+        results = {name: call(*operands, **keywords) for name, (call, operands, keywords) in calls.items()}
+        assert set(results) == {"numjit", "numjit C++", "eager", host.BY_HAND}
+        for result in results.values():
+            torch.testing.assert_close(result, results["eager"])
+
+
 def test_first_calls_are_measured_in_fresh_processes(tmp_path, capsys):
     from bench import first_call
 

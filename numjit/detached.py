@@ -1,0 +1,63 @@
+"""An operation's calls that record nothing: what torch's graph runs in its nodes, through the launcher.
+
+A node's tensors may say that they require grad, though what the node computes is not to be recorded again.
+So these calls have entries and plans of the launcher of their own, which do not ask for gradients.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from numjit.autograd import is_batched
+from numjit.call import fast_calls
+from numjit.launcher.attach import FastCallable, launchable
+from numjit.warm import WarmPath
+
+if TYPE_CHECKING:
+    from numjit.elementwise import Elementwise
+
+__all__ = ["Detached"]
+
+
+class Detached(FastCallable):
+    """An operation, called with one value a parameter by position; results are torch's, and not recorded.
+
+    Whoever calls it has refreshed the operation and knows that neither a mode nor a transform nor a tensor
+    class of its own is to see the call.
+
+    Parameters
+    ----------
+    operation
+        What it calls.
+    """
+
+    def __init__(self, operation: Elementwise) -> None:
+        self._operation = operation
+        self.warm = WarmPath()
+        functor = operation.functor
+        self.warm.fast = fast_calls(self, functor, [None] * len(functor.signature.parameters), detached=True)
+
+    @launchable
+    def __call__(self, *bound: Any) -> Any:
+        """Compute; one array, or a tuple of several."""
+        operation, warm = self._operation, self.warm
+        key = warm.key(operation.fingerprint, bound, detached=True)
+        if key is not None:
+            result = warm.run(key, bound)
+            if result is not None:
+                return result
+        else:  # torch's own batches have no memory, so no key
+            torch = sys.modules["torch"]
+            if any(isinstance(x, torch.Tensor) and is_batched(x) for x in bound):
+                from numjit.batches import in_batch
+
+                with torch.no_grad():
+                    return in_batch(operation.plain_request, bound)
+        results = operation.compute_detached(bound, key)
+        return results[0] if len(results) == 1 else results
+
+    def forget(self) -> None:
+        """Forget the launcher's plans: what the functor captures has changed."""
+        if self.warm.fast:
+            self.warm.fast.forget()
