@@ -197,6 +197,11 @@ def test_compiled_transforms(device, kind, name):
     }[kind]
     x = torch.linspace(-1.5, 1.5, 12, device=device, dtype=torch.float64).reshape(4, 3)
     y = torch.linspace(0.5, 2.0, 3, device=device, dtype=torch.float64)
+    if name in ("jacfwd", "hessian"):
+        try:
+            compiled(TRANSFORMS[name](reference))(x, y)
+        except torch._dynamo.exc.UserError as error:
+            pytest.skip(f"this torch compiles {name} of nothing: {str(error).splitlines()[0]}")
     got = torch.utils._pytree.tree_leaves(compiled(TRANSFORMS[name](operation))(x, y))
     want = torch.utils._pytree.tree_leaves(TRANSFORMS[name](reference)(x, y))
     for one, other in zip(got, want, strict=True):
