@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 import statistics
@@ -32,6 +33,8 @@ WARM = 30
 
 #: The peer of calls that are recorded: a bare operator of torch within a function of torch's autograd.
 BY_HAND = "autograd.Function"
+#: The peer of registered operators: one around the functor's call, without autograd, ``vmap`` and the rest.
+BARE = "bare operator"
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -148,6 +151,10 @@ def _more_cases(device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Host
             {"eager": 0.75},
         ),
     }
+    registered, bare = _operators()
+    found["registered add"] = HostCase(
+        {"numjit": (registered, (x, y), {}), BARE: (bare, (x, y), {})}, {BARE: 1.3}
+    )
     with contextlib.suppress(ImportError):
         if device == "cuda":
             import cupy
@@ -157,6 +164,26 @@ def _more_cases(device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Host
                 {"numjit": (cases.add, (a, b), {}), "CuPy": (cupy.add, (a, b), {})}
             )
     return found
+
+
+@functools.cache
+def _operators() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the addition as an operator of torch that numjit registers, and as a bare one."""
+
+    def call(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return cases.add(x, y)
+
+    numjit.torch_op("numjit_bench::add", cases.add)
+    library = torch.library.Library("numjit_bench", "FRAGMENT")
+    library.define("bare_add(Tensor x, Tensor y) -> Tensor")
+    for device in ("CPU", "CUDA"):
+        library.impl("bare_add", call, device)
+    _libraries.append(library)
+    return torch.ops.numjit_bench.add, torch.ops.numjit_bench.bare_add
+
+
+#: What torch forgets the operators of when nothing refers to it.
+_libraries: list[Any] = []
 
 
 class _AddByHand(torch.autograd.Function):  # type: ignore[misc]

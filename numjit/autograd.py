@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Request",
     "call",
+    "check_unchanged",
     "derived",
     "explained",
     "fitted",
@@ -170,7 +171,7 @@ def _call(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
             return seen if isinstance(seen, tuple) else (seen,)
     if is_recorded(bound):
         return record(request, bound)
-    return operation.compute(request, bound, library="torch")
+    return operation.compute(request, bound)
 
 
 def derived(
@@ -221,7 +222,7 @@ def derived(
 def operator_gradients(
     operation: Elementwise, values: Sequence[Any], grads: Sequence[Any], wanted: Sequence[int]
 ) -> list[Any]:
-    """Return gradients for a registered operator of the functor.
+    """Return gradients for a registered operator of the functor, which is refreshed.
 
     Parameters
     ----------
@@ -247,7 +248,6 @@ def operator_gradients(
     given = [grad for grad in grads if grad is not None]
     if not given:
         return [None] * len(wanted)
-    operation.refresh()
     found = _differentiate("vjp", request, values, tuple(wanted), outputs, given)
     return [
         fitted(gradient, values[k].shape, values[k].dtype, values[k].device)
@@ -311,7 +311,7 @@ def _nodes() -> tuple[Any, Any]:
             return request.operation.detached(*bound)
         if any(isinstance(x, torch.Tensor) and is_batched(x) for x in bound):
             return in_batch(request, bound)
-        return request.operation.compute(request, bound, library="torch")
+        return request.operation.compute(request, bound)
 
     class NumjitFunction(torch.autograd.Function):  # type: ignore[misc]
         """Calls the operation, and its derivatives."""
@@ -435,13 +435,24 @@ def _saved(ctx: Any) -> tuple[Request, list[Any]]:
     else:
         rest = iter(tensors)
         bound = [next(rest) if other is None else other[0] for other in ctx.others]
+    check_unchanged(operation, ctx.fingerprint)
+    return request, bound
+
+
+def check_unchanged(operation: Elementwise, fingerprint: str) -> None:
+    """Refresh an operation whose call, of a fingerprint, is to be differentiated.
+
+    Raises
+    ------
+    AutogradError
+        The functor means something else now.
+    """
     operation.refresh()
-    if operation.fingerprint != ctx.fingerprint:
+    if operation.fingerprint != fingerprint:
         raise AutogradError(
             f"{operation.__name__}(): a variable that the functor captures was rebound between the call and "
             "its derivative; pass it as a scalar, or differentiate before rebinding it"
         )
-    return request, bound
 
 
 def fitted(gradient: Any, shape: Any, dtype: Any, device: Any) -> Any:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from numjit.autograd import Request, call, is_batched
 from numjit.errors import AutogradError
 
-__all__ = ["in_batch", "over_batch"]
+if TYPE_CHECKING:
+    from numjit.elementwise import Elementwise
+    from numjit.torch_operator import TorchOp
+
+__all__ = ["in_batch", "operator_over_batch", "over_batch"]
 
 #: How many batches torch nests at most.
 _LEVELS = 64
@@ -20,9 +25,32 @@ def over_batch(size: int, dims: Sequence[Any], request: Request, bound: Sequence
     operation = request.operation
     raws = operation.functor.signature.raws
     if operation.is_nullary or operation.functor.uses_index or any(dims[k] is not None for k in raws):
-        return _one_by_one(size, dims, request, bound)
+        return _one_by_one(size, dims, operation, functools.partial(call, request), bound)
     lifted, zero_dim = _lifted(dims, request, bound)
     return call(dataclasses.replace(request, zero_dim=zero_dim), lifted)
+
+
+def operator_over_batch(
+    operator: TorchOp, size: int, dims: Sequence[Any], values: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Call a registered operator over a batch; as `over_batch`, but torch's dispatcher sees every call."""
+    import torch
+
+    operation = operator.functor
+    count = len(operation.functor.signature.operands)
+
+    def run(row: Sequence[Any]) -> tuple[Any, ...]:
+        results = operator.call(row[:count], row[count:])
+        return results if isinstance(results, tuple) else (results,)
+
+    # To an operator a scalar is one number.
+    whole = {*operation.functor.signature.raws, *range(count, len(values))}
+    if not operation.functor.uses_index and all(dims[k] is None for k in whole):
+        lifted, zero_dim = _lifted(dims, operation.plain_request, values)
+        # What is 0-dim in a row counts less in promotion than with a batch's dimension, and meets any device.
+        if not zero_dim or len({(x.dtype, x.device) for x in values if isinstance(x, torch.Tensor)}) == 1:
+            return run(lifted)
+    return _one_by_one(size, dims, operation, run, values)
 
 
 def in_batch(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
@@ -67,16 +95,25 @@ def _lifted(dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tupl
     return lifted, frozenset(zero_dim)
 
 
-def _one_by_one(size: int, dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+def _one_by_one(
+    size: int,
+    dims: Sequence[Any],
+    operation: Elementwise,
+    run: Callable[[Sequence[Any]], tuple[Any, ...]],
+    bound: Sequence[Any],
+) -> tuple[Any, ...]:
     """Call for each element of a batch, where a batch is no dimension like others to the functor."""
     import torch
 
-    rows = [
-        call(request, [x if dim is None else x.select(dim, n) for x, dim in zip(bound, dims, strict=True)])
-        for n in range(size)
-    ]
+    batched = [(k, dim) for k, dim in enumerate(dims) if dim is not None]
+    raws = operation.functor.signature.raws
+    rows = []
+    for n in range(size):
+        row = list(bound)
+        for k, dim in batched:
+            one = bound[k].select(dim, n)
+            row[k] = one.contiguous() if k in raws else one  # how a batch lies in memory is not the caller's
+        rows.append(run(row))
     if not rows:
-        raise AutogradError(
-            f"{request.operation.__name__}(): vmap over a batch without elements; pass one at least"
-        )
+        raise AutogradError(f"{operation.__name__}(): vmap over a batch without elements; pass one at least")
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))

@@ -93,7 +93,7 @@ class Rule:
                     "hand gives gradients of operands; make it an operand, or detach it"
                 )
         results: Sequence[Any] = ()
-        if self.save_for_backward != "inputs" or any(grad is None for grad in grads):
+        if self.calls_again(grads):
             # As any call: traced where a compiler is at work, recorded where this gradient is differentiated.
             made = operation(*values[:count], **dict(zip(names, values[count:], strict=True)))
             results = made if isinstance(made, tuple) else (made,)
@@ -105,6 +105,10 @@ class Rule:
         scalars = dict(zip(names, values[count:], strict=True))
         found = self.gradients(given, self.kept(values[:count], results), places, scalars)
         return [found[k] for k in wanted]
+
+    def calls_again(self, grads: Sequence[Any]) -> bool:
+        """Whether `of_operator` makes the forward call once more, for its results."""
+        return self.save_for_backward != "inputs" or any(grad is None for grad in grads)
 
     def checked(self, results: Any) -> tuple[Any, ...]:
         """Return what the forward operation gave as a tuple.
@@ -276,10 +280,45 @@ def _nodes() -> tuple[Any, Any, Any]:
     They are for transforms of ``torch.func``, for ``torch.compile``, and for calls without either.
     """
     import torch
+    from torch._functorch.utils import unwrap_dead_wrappers
 
     def run(rule: Rule, forward: Any, names: tuple[str, ...], values: Sequence[Any]) -> tuple[Any, ...]:
         count = len(values) - len(names)
         return rule.checked(forward(*values[:count], **dict(zip(names, values[count:], strict=True))))
+
+    def differentiate(ctx: Any, tensors: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the gradients of a recorded call, which saved `tensors`."""
+        rule, names = ctx.rule, ctx.names
+        nothing = (None,) * (3 + len(ctx.places) + len(names))
+        for name, needed in zip(names, ctx.needs_input_grad[3 + len(ctx.places) :], strict=True):
+            if needed:
+                raise AutogradError(
+                    f"{rule.name}(): scalar {name!r} requires grad, but a backward written by hand gives "
+                    f"gradients of operands; make {name!r} an operand, or pass {name}.detach()"
+                )
+        shown = len(grads) - rule.residuals
+        if any(grad is not None for grad in grads[shown:]):
+            raise AutogradError(
+                f"{rule.name}(): the gradient depends on residuals, through which there is no second "
+                "derivative; save inputs or outputs in their place"
+            )
+        if all(grad is None for grad in grads):
+            return nothing
+        rest = iter(tensors)
+        saved = [next(rest) if number is None else number[0] for number in ctx.numbers]
+        kept, values = saved[: len(saved) - len(names)], saved[len(saved) - len(names) :]
+        given = [
+            torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad
+            for grad, (shape, dtype, device) in zip(grads[:shown], ctx.results[:shown], strict=True)
+        ]
+        scalars = dict(zip(names, values, strict=True))
+        return (
+            None,
+            None,
+            None,
+            *rule.gradients(given, kept, ctx.places, scalars),
+            *nothing[: len(names)],
+        )
 
     class NumjitRule(torch.autograd.Function):  # type: ignore[misc]
         """Calls the pair's two operations."""
@@ -321,37 +360,8 @@ def _nodes() -> tuple[Any, Any, Any]:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            rule, names = ctx.rule, ctx.names
-            nothing = (None,) * (3 + len(ctx.places) + len(names))
-            for name, needed in zip(names, ctx.needs_input_grad[3 + len(ctx.places) :], strict=True):
-                if needed:
-                    raise AutogradError(
-                        f"{rule.name}(): scalar {name!r} requires grad, but a backward written by hand gives "
-                        f"gradients of operands; make {name!r} an operand, or pass {name}.detach()"
-                    )
-            shown = len(grads) - rule.residuals
-            if any(grad is not None for grad in grads[shown:]):
-                raise AutogradError(
-                    f"{rule.name}(): the gradient depends on residuals, through which there is no second "
-                    "derivative; save inputs or outputs in their place"
-                )
-            if all(grad is None for grad in grads):
-                return nothing
-            tensors = iter(ctx.saved_tensors)
-            saved = [next(tensors) if number is None else number[0] for number in ctx.numbers]
-            kept, values = saved[: len(saved) - len(names)], saved[len(saved) - len(names) :]
-            given = [
-                torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad
-                for grad, (shape, dtype, device) in zip(grads[:shown], ctx.results[:shown], strict=True)
-            ]
-            scalars = dict(zip(names, values, strict=True))
-            return (
-                None,
-                None,
-                None,
-                *rule.gradients(given, kept, ctx.places, scalars),
-                *nothing[: len(names)],
-            )
+            # A transform that has ended leaves wrappers behind: a vjp's function is called outside of it.
+            return differentiate(ctx, unwrap_dead_wrappers(ctx.saved_tensors), grads)
 
     class Traced(torch.autograd.Function):  # type: ignore[misc]
         """The same in the only form that Dynamo traces: one `forward` that also saves."""
@@ -362,7 +372,9 @@ def _nodes() -> tuple[Any, Any, Any]:
             NumjitRule.setup_context(ctx, (rule, forward, names, *values), output)
             return output
 
-        backward = staticmethod(NumjitRule.backward)
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return differentiate(ctx, ctx.saved_tensors, grads)
 
     class Plain(Traced):
         """The same, with what Dynamo does not trace.

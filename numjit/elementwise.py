@@ -186,21 +186,12 @@ class Elementwise(FastCallable):
         """Run a call of `detached` the general way."""
         return self._compute(self.plain_request, bound, None, key, "torch", self.detached.warm)
 
-    def compute(
-        self, request: autograd.Request, bound: Sequence[Any], library: str | None = None
-    ) -> tuple[Any, ...]:
-        """Run a call on bound arguments without recording it: one array per output, of `library`."""
-        key = None
+    def compute(self, request: autograd.Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a call on bound arguments without recording it: one tensor per output."""
         if request.is_plain:
-            if library == "torch":
-                result = self.detached(*bound)
-                return result if isinstance(result, tuple) else (result,)
-            key = self._call.warm.key(self._call.fingerprint, bound, detached=True)
-            if key is not None:
-                result = self._call.warm.run(key, bound)
-                if result is not None:
-                    return result if isinstance(result, tuple) else (result,)
-        return self._compute(request, bound, None, key, library)
+            result = self.detached(*bound)
+            return result if isinstance(result, tuple) else (result,)
+        return self._compute(request, bound, None, None, "torch")
 
     def compute_into(self, request: autograd.Request, bound: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """Run a call on bound arguments into given outputs, without recording it."""

@@ -32,16 +32,29 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
     is_grad_enabled = torch.is_grad_enabled
     transforms = torch._C._are_functorch_transforms_active
     redispatch = overload.redispatch
+    compute = operator.compute
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if transforms():
             return _in_transform(_Call(operator, overload, keyset & after, kwargs), args)
         if (is_grad_enabled() and any_requires_grad(*args)) or forward_ad._current_level >= 0:
             return _nodes()[0].apply(_Call(operator, overload, keyset & after, kwargs), None, *args)
+        if _is_last(keyset.raw_repr()):
+            return compute(*args, **kwargs)
         with below():
             return redispatch(keyset & after, *args, **kwargs)
 
     return kernel
+
+
+@functools.cache
+def _is_last(keys: int) -> bool:
+    """Whether a set of dispatch keys has nothing between autograd and the kernel that computes."""
+    import torch
+
+    core = torch._C
+    rest = core.DispatchKeySet.from_raw_repr(keys) & core._after_ADInplaceOrView_keyset
+    return rest.highestPriorityTypeId() in (core.DispatchKey.CPU, core.DispatchKey.CUDA)
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -82,47 +95,9 @@ def _in_transform(call: _Call, args: Sequence[Any]) -> Any:
     import torch
     from torch._functorch.utils import enable_single_level_autograd_function
 
-    form = _form_of_scalars(call, args)
-    if form is not None:
-        return form(*args)
     modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
     with enable_single_level_autograd_function():
         return _nodes()[1].apply(call, modes, *args)
-
-
-def _form_of_scalars(call: _Call, args: Sequence[Any]) -> Any:
-    """Return the functor as torch operations where a scalar is a batch of them; else None.
-
-    The operator cannot run over such a batch: to ``vmap``'s rule for it a scalar is one number. The torch
-    form can, for functors that have one. All else is better with the operator and its own derivatives.
-    """
-    operator = call.operator
-    operation = operator.functor
-    count = len(operation.functor.signature.operands)
-    if operation._python is None or operation.rule is not None or not any(map(_is_batch, args[count:])):
-        return None
-    from numjit.arguments import default_dtype
-    from numjit.functor.lowered import NotLowerable
-    from numjit.functor.torch_lowering import lower
-    from numjit.torch_meta import argument_types
-
-    kinds = argument_types(operation.functor, operator.values(tuple(args), call.kwargs))
-    try:
-        return lower(operation._python, kinds, default_dtype()).build()
-    except NotLowerable:
-        return None
-
-
-def _is_batch(value: Any) -> bool:
-    """Whether a value is a batch of ``torch.vmap``'s within the wrappers of other transforms."""
-    import torch
-
-    functorch = torch._C._functorch
-    while isinstance(value, torch.Tensor) and functorch.is_functorch_wrapped_tensor(value):
-        if functorch.is_batchedtensor(value):
-            return True
-        value = functorch.get_unwrapped(value)
-    return False
 
 
 @functools.cache
@@ -149,7 +124,9 @@ def _nodes() -> tuple[Any, Any]:
             if None in ctx.dtypes:
                 whole = [one for one, dtype in zip(many, ctx.dtypes, strict=True) if dtype is None]
                 ctx.mark_non_differentiable(*whole)
-            ctx.operation = call.operator.functor
+            operation = ctx.operation = call.operator.functor
+            operation.refresh()  # nothing has, where tensors have no memory
+            ctx.fingerprint = operation.fingerprint
             values = call.operator.values(tuple(args), call.kwargs)
             tensors = [value for value in values if isinstance(value, torch.Tensor)]
             ctx.save_for_backward(*tensors)
@@ -167,13 +144,17 @@ def _nodes() -> tuple[Any, Any]:
             needed = ctx.needs_input_grad[2:]
             wanted = [k for k, is_needed in enumerate(needed) if is_needed]
             answer: list[Any] = [None] * len(needed)
-            found = autograd.operator_gradients(ctx.operation, NumjitOperator.saved(ctx), grads, wanted)
+            operation = ctx.operation
+            if operation.rule is None or operation.rule.calls_again(grads):
+                autograd.check_unchanged(operation, ctx.fingerprint)
+            found = autograd.operator_gradients(operation, NumjitOperator.saved(ctx), grads, wanted)
             for place, gradient in zip(wanted, found, strict=True):
                 answer[place] = gradient
             return None, None, *answer
 
         @staticmethod
         def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
+            autograd.check_unchanged(ctx.operation, ctx.fingerprint)
             values = NumjitOperator.saved(ctx)
             # Torch turns forward mode off here, for transforms around this one as well: their tangents would
             # be lost. So it is on, and what has a tangent of this level is left without.

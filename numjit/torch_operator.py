@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit.autograd import Request
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
 from numjit.torch_gradient import autograd_kernel
@@ -103,7 +102,7 @@ class TorchOp:
             self._library.define(schema(name, self.functor.functor.signature, pattern), tags=tuple(tags))
         full = f"{self._namespace}::{name}"
         for device in ("CPU", "CUDA"):
-            self._library.impl(name, self._kernel, device)
+            self._library.impl(name, self.compute, device)
         library = torch.library
         library.register_fake(full, self._fake, lib=self._library)
         library.register_vmap(full, self._vmap, lib=self._library)
@@ -122,7 +121,7 @@ class TorchOp:
         with defining():
             self._library.define(text, tags=(torch.Tag.pt2_compliant_tag,))
         for device in ("CPU", "CUDA"):
-            self._library.impl(f"{self._base}.out", self._kernel_out, device)
+            self._library.impl(f"{self._base}.out", self._compute_out, device)
         torch.library.register_fake(f"{self.name}.out", self._fake_out, lib=self._library)
         self._out = getattr(getattr(torch.ops, self._namespace), self._base).out
 
@@ -152,10 +151,10 @@ class TorchOp:
 
     # ------------------------------------------------------------------------------------ kernels
 
-    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
         """Return one value a parameter; torch leaves out what is at its default."""
         if len(args) == len(self._parameters):
-            return list(args)
+            return args
         return [
             *args,
             *(
@@ -164,13 +163,18 @@ class TorchOp:
             ),
         ]
 
-    def _kernel(self, *args: Any, **kwargs: Any) -> Any:
-        results = run_detached(self.functor, self.values(args, kwargs))
-        return results[0] if self._outputs == 1 else results
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a call below autograd, whatever its tensors require."""
+        functor = self.functor
+        functor.refresh()
+        # Torch's dispatcher has passed modes, transforms and tensor classes already.
+        return functor.detached(*self.values(args, kwargs))
 
-    def _kernel_out(self, *args: Any, **kwargs: Any) -> None:
+    def _compute_out(self, *args: Any, **kwargs: Any) -> None:
+        functor = self.functor
         outs = tuple(kwargs.pop(name) for name in self._out_names())
-        run_detached(self.functor, self.values(args, kwargs), outs)
+        functor.refresh()
+        functor.compute_into(functor.plain_request, self.values(args, kwargs), outs)
 
     def _out_names(self) -> list[str]:
         return ["out"] if self._outputs == 1 else [f"out{k}" for k in range(self._outputs)]
@@ -195,41 +199,13 @@ class TorchOp:
     # --------------------------------------------------------------------------------------- vmap
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Run over one dimension more: an elementwise operation needs no loop."""
-        import torch
+        """Run over a batch that `args` have at `in_dims`."""
+        from numjit.batches import operator_over_batch
 
-        from numjit.torch_meta import argument_types, result_dtypes
-
-        del info
-        functor = self.functor.functor
-        if functor.signature.raws or functor.uses_index:
-            what = "uses its element's number" if functor.uses_index else "has raw operands"
-            raise ArgumentError(f"{self.name} {what}, which vmap would change; call it in a loop")
-        inside, rank = [], 0
-        for value, dim in zip(args, in_dims, strict=True):
-            if isinstance(value, torch.Tensor):
-                inside.append(value if dim is None else value.select(dim, 0))
-                rank = max(rank, inside[-1].dim())
-            else:
-                inside.append(value)
-        moved = []
-        for value, dim in zip(args, in_dims, strict=True):
-            if dim is None or not isinstance(value, torch.Tensor):
-                moved.append(value)
-                continue
-            front = value.movedim(dim, 0)
-            ones = (1,) * (rank - front.dim() + 1)
-            moved.append(front.reshape(front.shape[:1] + ones + front.shape[1:]))
-        scalars = self.values(tuple(moved), kwargs)[self._count :]
-        results = self.call(moved[: self._count], scalars)
-        many = results if isinstance(results, tuple) else (results,)
-        # What is 0-dim for the caller counts less in promotion than with the dimension that vmap adds.
-        kinds = argument_types(functor, self.values(tuple(inside), kwargs))
-        dtypes = result_dtypes(functor, kinds, many[0].device.type)
-        if self.functor.gradients:
-            return (many[0], 0) if self._outputs == 1 else (many, (0,) * len(many))
-        many = tuple(r.to(getattr(torch, d.name)) for r, d in zip(many, dtypes, strict=True))
-        return (many[0], 0) if self._outputs == 1 else (many, (0,) * len(many))
+        values = self.values(args, kwargs)
+        dims = [*in_dims, *[None] * (len(values) - len(args))]
+        results = operator_over_batch(self, info.batch_size, dims, values)
+        return (results[0], 0) if self._outputs == 1 else (results, (0,) * len(results))
 
     # --------------------------------------------------------------------------------------- call
 
@@ -287,15 +263,6 @@ class TorchOp:
 def _plain_number(value: Any) -> Any:
     """Return NumPy's scalars as the Python numbers that torch's dispatcher takes."""
     return value if type(value).__module__ != "numpy" or getattr(value, "shape", None) else value.item()
-
-
-def run_detached(operation: Elementwise, bound: list[Any], out: Any = None) -> tuple[Any, ...]:
-    """Run a call below autograd, whatever its tensors require; returns all results as a tuple."""
-    operation.refresh()
-    request = Request(operation)
-    if out is None:
-        return operation.compute(request, bound)
-    return operation.compute_into(request, bound, out)
 
 
 def _estimate(functor: Elementwise) -> int:

@@ -167,6 +167,28 @@ def test_transforms_have_the_gradient_by_hand(device, saved, name):
         torch.testing.assert_close(factor, want, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("called", ["functor", "operator"])
+@pytest.mark.parametrize("recorded", ["with", "without"])
+@pytest.mark.parametrize("saved", ["inputs", "outputs", "both"])
+def test_a_gradient_by_hand_asked_for_when_its_transform_has_ended(device, saved, recorded, called):
+    operation = by_hand(saved)
+    call = operation
+    if called == "operator":
+        call = numjit.torch_op(f"numjit_tests::afterwards_{saved}", operation)
+    x, y = tensor(device, 12).detach().reshape(4, 3) / 8, tensor(device, 3).detach()
+    for function in (
+        call,
+        torch.vmap(call, in_dims=(0, None)),
+        lambda x, y: torch.func.grad(lambda x: (call(x, y) * x).sum())(x),
+    ):
+        pullback = torch.func.vjp(function, x, y)[1]
+        with torch.set_grad_enabled(recorded == "with"):
+            got = pullback(torch.cos(x))
+        leaves = [value.clone().requires_grad_() for value in (x, y)]
+        want = torch.autograd.grad(function(*leaves), leaves, torch.cos(x))
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["jvp", "jacfwd", "hessian"])
 def test_a_gradient_by_hand_has_no_forward_mode(device, name):
     """The functor has a true derivative, which must not take the other's place."""

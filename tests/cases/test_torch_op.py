@@ -19,6 +19,8 @@ from numjit.torch_schema import schema
 from tests.cases import run_python
 from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
 
+func, vmap = torch.func, torch.vmap
+
 
 def _wave(x, y, *, alpha=1.0):
     if x > 0:
@@ -303,7 +305,6 @@ def _tangent_outside(f):
     return call
 
 
-func = torch.func
 NESTED = {
     "third derivatives": lambda f: func.jacfwd(func.jacrev(func.jacfwd(lambda x, y: f(x, y).sum()))),
     "forward three times": lambda f: func.jacfwd(func.jacfwd(func.jacfwd(lambda x, y: f(x[0], y).sum()))),
@@ -348,10 +349,148 @@ def test_transforms_within_others_and_within_autograd_s_modes(kind, name, device
     check_as_torch(NESTED[name], kind, device)
 
 
-def test_a_batch_of_scalars_has_gradients_where_the_functor_can_be_seen_through(device):
-    x, y = smooth_operands(device)
-    got = torch.vmap(torch.func.grad(lambda a, x: SMOOTH["python"](x, y, a=a).sum()))(x[:, 0], x)
-    torch.testing.assert_close(got, (torch.tanh(x) * y).sum(1), rtol=1e-12, atol=0)
+WITH_SCALARS = {
+    "rows": lambda f: lambda x, y, a: vmap(lambda x, a: f(x, y, a=a))(x, a),
+    "one operand": lambda f: lambda x, y, a: vmap(lambda a: f(x, y, a=a), in_dims=-1, out_dims=1)(a),
+    "columns": lambda f: (
+        lambda x, y, a: vmap(lambda x, y, a: f(x, y, a=a), in_dims=(-1, 0, -1), out_dims=-1)(x, y, a[:3])
+    ),
+    "of vmap": lambda f: lambda x, y, a: vmap(lambda x: vmap(lambda a: f(x, y, a=a))(a))(x),
+    "batch of batches": lambda f: (
+        lambda x, y, a: vmap(vmap(lambda x, a: f(x, 2.0, a=a)), in_dims=(0, 1))(
+            x, torch.stack([a, a + 1, a + 2])
+        )
+    ),
+    "gradients": lambda f: (
+        lambda x, y, a: vmap(
+            func.grad(lambda a, x, y: f(x, y, a=a).sum(), argnums=(0, 1, 2)), in_dims=(0, 0, None)
+        )(a, x, y)
+    ),
+    "gradients of operands alone": lambda f: (
+        lambda x, y, a: vmap(func.grad(lambda x, a: f(x, y, a=a).sum()))(x, a)
+    ),
+    "gradients of a batch": lambda f: func.grad(
+        lambda x, y, a: vmap(lambda x, a: f(x, y, a=a))(x, a).square().sum(), argnums=(0, 1, 2)
+    ),
+    "of grad of vmap": lambda f: (
+        lambda x, y, a: vmap(
+            func.grad(lambda y, s: (vmap(lambda x, a: f(x, y, a=a * s))(x, a) ** 2).sum(), argnums=(0, 1)),
+            in_dims=(None, 0),
+        )(y, a)
+    ),
+    "jacobian": lambda f: lambda x, y, a: vmap(func.jacfwd(lambda a, x: f(x, y, a=a)))(a, x),
+    "hessian": lambda f: (
+        lambda x, y, a: vmap(func.hessian(lambda a, x: f(x, y, a=a).sum(), argnums=(0, 1)))(a, x)
+    ),
+    "tangents of a batch": lambda f: (
+        lambda x, y, a: func.jvp(
+            lambda x, a: vmap(lambda x, a: f(x, y, a=a))(x, a), (x, a), (torch.cos(x), torch.sin(a))
+        )
+    ),
+}
+
+
+@every_kind
+@pytest.mark.parametrize("name", WITH_SCALARS)
+def test_transforms_over_batches_of_scalars(kind, name, device):
+    a = torch.tensor([0.5, 1.0, 1.5, 2.0], device=device, dtype=torch.float64)
+    got, want = (
+        torch.utils._pytree.tree_leaves(WITH_SCALARS[name](f)(*smooth_operands(device), a))
+        for f in (SMOOTH[kind], reference)
+    )
+    for one, other in zip(got, want, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_a_batch_of_scalars_is_differentiated_in_another_thread(device):
+    from concurrent.futures import ThreadPoolExecutor
+
+    x, y = (value.requires_grad_() for value in smooth_operands(device))
+    a = torch.tensor([0.5, 1.0, 1.5, 2.0], device=device, dtype=torch.float64, requires_grad=True)
+    result = vmap(lambda x, a: SMOOTH["c++"](x, y, a=a))(x, a)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(torch.autograd.grad, result.sum(), (x, y, a)).result()
+    wanted = torch.autograd.grad(reference(x, y, a[:, None]).sum(), (x, y, a))
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("called", ["operator", "functor"])
+def test_batches_of_raw_operands_and_of_functors_that_know_their_index(called, device):
+    text = "template <class T, class I> T f(numjit::raw<T> table, I k) { return table[k]; }"
+    gather = numjit.torch_op("numjit_tests::gather", text)
+    ramp = numjit.torch_op("numjit_tests::ramp_2", lambda x: (x * numjit.index(), x > 1))
+    if called == "functor":
+        gather, ramp = gather.functor, ramp.functor
+    table = torch.rand(5, 3, dtype=torch.float64, device=device)
+    k = torch.tensor([[2, 0], [1, 1], [0, 2]], device=device)
+    assert torch.equal(vmap(gather, in_dims=(None, 0))(table[0], k), table[0][k])
+    assert torch.equal(vmap(gather, in_dims=(0, None))(table, k), table[:, k])
+    assert torch.equal(vmap(gather, in_dims=(-2, None), out_dims=-1)(table, k), table[:, k].movedim(0, -1))
+    assert torch.equal(
+        vmap(gather, in_dims=(1, 0))(table, k), torch.stack([table.t()[n][k[n]] for n in range(3)])
+    )
+    product, large = vmap(ramp, in_dims=-1)(table)
+    assert torch.equal(product, table.t() * torch.arange(5.0, device=device))
+    assert torch.equal(large, table.t() > 1)
+    whole = torch.rand(2, 5, 3, dtype=torch.float64, device=device)
+    wanted = whole * torch.arange(3.0, device=device)
+    assert torch.equal(vmap(vmap(lambda x: ramp(x)[0]))(whole), wanted)
+
+    def squares(x):
+        return (vmap(lambda x: ramp(x)[0])(x) ** 2).sum()
+
+    wanted = 2 * whole * torch.arange(3.0, device=device) ** 2
+    torch.testing.assert_close(vmap(func.grad(squares))(whole), wanted, rtol=1e-12, atol=0)
+
+
+def test_a_batch_without_elements(device):
+    x = torch.ones(0, 3, device=device)
+    assert vmap(wave)(x, x).shape == (0, 3)
+    numbered = numjit.torch_op("numjit_tests::numbered_2", lambda x, *, a=1: a * x + numjit.index())
+    for call in (lambda x: numbered(x), lambda x: numbered.functor(x), lambda x: wave(2.0, x, alpha=x[0])):
+        with pytest.raises(AutogradError, match=r"(<lambda>|_wave)\(\): .*batch without elements; pass one"):
+            vmap(call)(x)
+
+
+@pytest.mark.parametrize("recorded", ["autograd", "grad", "vjp", "jvp"])
+@pytest.mark.parametrize("rule", [None, "inputs", "outputs"])
+def test_a_variable_rebound_before_backward_is_an_error(recorded, rule, device):
+    factor = 2.0
+    operation = numjit.elementwise(lambda x: x * factor)
+    if rule is not None:
+        operation.backward(lambda g, kept: g * kept, save_for_backward=rule)
+    scaled = numjit.torch_op("numjit_tests::scaled", operation)
+    x = torch.ones(3, device=device, requires_grad=True)
+    forward, plain = recorded == "jvp", x.detach()
+
+    def rebound(x):
+        nonlocal factor
+        factor = 2.0
+        result = scaled(x)
+        factor = 3.0
+        return result.sum()
+
+    def differentiate():
+        if recorded == "autograd":
+            return torch.autograd.grad(rebound(x), x)[0]
+        if recorded == "grad":
+            return func.grad(rebound)(plain)
+        if forward:  # at the time of the call
+            return func.jvp(rebound, (plain,), (plain,))[1] * plain
+        result, pullback = func.vjp(rebound, plain)
+        return pullback(torch.ones_like(result))[0]
+
+    if rule == "inputs" and not forward:  # what the functor means has no part in it
+        assert differentiate().tolist() == [1.0] * 3
+    elif forward and rule is None:
+        assert differentiate().tolist() == [6.0] * 3
+    elif forward:
+        with pytest.raises(AutogradError, match="by hand has no forward mode"):
+            differentiate()
+    else:
+        with pytest.raises(AutogradError, match=r"<lambda>\(\).*rebound.*pass it as a scalar"):
+            differentiate()
 
 
 @pytest.mark.parametrize("kind", ["python", "c++"])
@@ -385,9 +524,10 @@ def test_what_transforms_cannot_do_says_so(device):
         torch.func.jvp(concrete, (ones,), (ones,))
     ramp = numjit.torch_op("numjit_tests::ramp", lambda x: x * x * numjit.index())
     assert torch.func.jvp(ramp, (ones,), (ones,))[1].tolist() == [0, 2, 4]
-    assert torch.func.jacrev(ramp)(ones).diagonal().tolist() == [0, 2, 4]
-    with pytest.raises(ArgumentError, match="call it in a loop"):
-        torch.func.jacfwd(ramp)(ones)
+    for jacobian in (torch.func.jacrev, torch.func.jacfwd):
+        assert torch.equal(jacobian(ramp)(ones), torch.diag(2 * torch.arange(3.0, device=device)))
+    hessian = torch.func.hessian(lambda x: (ramp(x) * x).sum())(ones)
+    assert torch.equal(hessian, torch.diag(6 * torch.arange(3.0, device=device)))
 
 
 @every_kind
@@ -444,9 +584,22 @@ def test_vmap(operation, in_dims, shapes, device):
 def test_vmap_keeps_the_dtype_of_what_it_maps(device):
     x, y = torch.rand(5, device=device), torch.rand(5, 3, dtype=torch.float16, device=device)
     assert torch.vmap(axpy)(x, y).dtype == axpy(x[0], y[0]).dtype == torch.float16
-    numbered = numjit.torch_op("numjit_tests::numbered", lambda x: x + numjit.index())
-    with pytest.raises(ArgumentError, match="number"):
-        torch.vmap(numbered)(y)
+    counts, small = torch.tensor([300, 301], device=device), torch.tensor([[44], [46]], device=device)
+    total, greater = torch.vmap(both)(counts, small.to(torch.int8))
+    assert total.dtype == torch.int8
+    assert greater.tolist() == [[False], [False]]  # 300 is 44 to an int8
+
+
+@pytest.mark.parametrize("directly", [True, False], ids=["torch.ops", "operator"])
+def test_tensors_that_torch_resolves_before_the_kernel(directly, device):
+    x, y = (value + 1j * value.flip(0) for value in operands(device))
+    operation = torch.ops.numjit_tests.axpy if directly else axpy
+    for given in ((x.conj(), y), (x, y.conj()), (x.conj().imag, y)):
+        torch.testing.assert_close(operation(*given), given[0] + given[1], rtol=1e-12, atol=0)
+    with torch.inference_mode():
+        assert operation(x, y).is_inference()
+    assert not operation(x, y).is_inference()
+    assert operation(x.to("meta"), y.to("meta")).device.type == "meta"
 
 
 # --------------------------------------------------------------------------------- the rest of torch

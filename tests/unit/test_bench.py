@@ -84,18 +84,34 @@ def test_host_times_every_provider_on_the_cpu(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(host, "BATCH", 2)
     monkeypatch.setattr(host, "ROUNDS", 1)
-    one = {"add": host.host_cases("cpu", peers=False)["add"]}
-    monkeypatch.setattr(host, "host_cases", lambda device, peers: one)
+    every = host.host_cases("cpu", peers=False)
+    some = {name: every[name] for name in ("add", "registered add")}
+    monkeypatch.setattr(host, "host_cases", lambda device, peers: some)
     assert (
         host.main(
             ["--device", "cpu", "--json", str(tmp_path / "host.json"), "--plot", str(tmp_path / "host.png")]
         )
         == 0
     )
-    found = json.loads((tmp_path / "host.json").read_text())["microseconds"]["add"]
-    assert set(found) == {"numjit", "numjit C++", "eager"}
-    assert all(value > 0 for value in found.values())
-    assert "| add |" in capsys.readouterr().out
+    document = json.loads((tmp_path / "host.json").read_text())
+    found = document["microseconds"]
+    assert set(found["add"]) == {"numjit", "numjit C++", "eager"}
+    assert set(found["registered add"]) == {"numjit", host.BARE}
+    assert all(value > 0 for times in found.values() for value in times.values())
+    assert document["goals"]["registered add"] == {host.BARE: 1.3}
+    shown = capsys.readouterr().out
+    assert "| add |" in shown
+    assert "x bare operator (1.30)" in shown
+
+
+def test_the_operators_that_are_timed_are_operators_and_answer_alike():
+    from bench import host
+
+    calls = host.host_cases("cpu", peers=False)["registered add"].calls
+    results = {name: call(*operands, **keywords) for name, (call, operands, keywords) in calls.items()}
+    torch.testing.assert_close(results["numjit"], results[host.BARE], rtol=0, atol=0)
+    packets = {str(call) for call, _, _ in calls.values()}
+    assert packets == {"numjit_bench.add", "numjit_bench.bare_add"}
 
 
 def test_recorded_calls_are_timed_beside_torch_and_a_function_by_hand():
