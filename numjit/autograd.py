@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Request",
+    "any_batched",
     "call",
     "check_unchanged",
     "derived",
@@ -33,6 +34,8 @@ __all__ = [
     "needs_gradient",
     "operator_gradients",
     "record",
+    "record_plain",
+    "tangent",
 ]
 
 Kind = Literal["vjp", "jvp"]
@@ -73,7 +76,8 @@ def needs_gradient(bound: Sequence[Any]) -> bool | None:
     """Whether torch records gradients of a call of which it may want nothing else; None for any other call.
 
     It may want more under a mode, a transform or forward mode, and where an argument is neither a number of
-    Python's nor a tensor of a class of torch's own.
+    Python's nor a tensor of a class of torch's own, or is a batch, which does not say what requires grad
+    inside.
     """
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "func"):  # the latter while it is being imported
@@ -85,11 +89,13 @@ def needs_gradient(bound: Sequence[Any]) -> bool | None:
         or torch.autograd.forward_ad._current_level >= 0
     ):
         return None
-    tensor, parameter = torch.Tensor, torch.nn.Parameter
+    tensor, parameter, batched = torch.Tensor, torch.nn.Parameter, core._functorch.is_legacy_batchedtensor
     needed = False
     for x in bound:
         kind = type(x)
         if kind is tensor or kind is parameter:
+            if batched(x):
+                return None
             needed = needed or x.requires_grad
         elif kind not in _NUMBERS:
             return None
@@ -111,7 +117,7 @@ def is_recorded(bound: Sequence[Any]) -> bool:
     with torch._C.DisableTorchFunctionSubclass():
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             return True
-        return any(_tangent(x) is not None or is_batched(x) for x in tensors)
+        return any(tangent(x) is not None or is_batched(x) for x in tensors)
 
 
 def is_batched(tensor: Any) -> bool:
@@ -120,7 +126,14 @@ def is_batched(tensor: Any) -> bool:
     return bool(torch._C._functorch.is_legacy_batchedtensor(tensor))
 
 
-def _tangent(tensor: Any) -> Any:
+def any_batched(bound: Sequence[Any]) -> bool:
+    """Whether one of a call's arguments is such a batch."""
+    torch = sys.modules["torch"]
+    tensor, batched = torch.Tensor, torch._C._functorch.is_legacy_batchedtensor
+    return any(isinstance(x, tensor) and batched(x) for x in bound)
+
+
+def tangent(tensor: Any) -> Any:
     """Return a tensor's tangent at the current level of forward mode, None where it has none."""
     torch = sys.modules["torch"]
     forward = torch.autograd.forward_ad
@@ -143,8 +156,18 @@ def record(request: Request, bound: Sequence[Any], out: Any = None) -> tuple[Any
             f"{operation.__name__}(): out= does not support automatic differentiation, but an operand "
             "requires grad; call under torch.no_grad() or detach the operands"
         )
+    if any_batched(bound):
+        from numjit.batches import in_batch
+
+        return in_batch(request, bound)  # a node of the batches would be lost with them
     node = _nodes()[sys.modules["torch"]._C._are_functorch_transforms_active()]
     results = node.apply(request, *bound)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def record_plain(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a call of which `needs_gradient` said that torch records it, and wants nothing else."""
+    results = _nodes()[0].apply(request, *bound)
     return results if isinstance(results, tuple) else (results,)
 
 
@@ -160,7 +183,7 @@ def _call(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
     if request.is_plain:
         needed = needs_gradient(bound)
         if needed:
-            return record(request, bound)
+            return record_plain(request, bound)
         if needed is not None:
             results = operation.detached(*bound)
             return results if isinstance(results, tuple) else (results,)
@@ -302,15 +325,13 @@ def _nodes() -> tuple[Any, Any]:
     """Return the autograd function without and with transforms, made when torch is first needed."""
     import torch
 
-    from numjit.batches import in_batch, over_batch
+    from numjit.batches import over_batch
 
     forward_ad = torch.autograd.forward_ad
 
     def compute(request: Request, bound: Sequence[Any]) -> Any:
         if request.is_plain:
             return request.operation.detached(*bound)
-        if any(isinstance(x, torch.Tensor) and is_batched(x) for x in bound):
-            return in_batch(request, bound)
         return request.operation.compute(request, bound)
 
     class NumjitFunction(torch.autograd.Function):  # type: ignore[misc]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.autograd import Request, call, is_batched
 from numjit.errors import AutogradError
 
 if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
     from numjit.torch_operator import TorchOp
 
-__all__ = ["in_batch", "operator_over_batch", "over_batch"]
+__all__ = ["in_batch", "one_by_one", "operator_over_batch", "over_batch"]
 
 #: How many batches torch nests at most.
 _LEVELS = 64
@@ -25,7 +24,7 @@ def over_batch(size: int, dims: Sequence[Any], request: Request, bound: Sequence
     operation = request.operation
     raws = operation.functor.signature.raws
     if operation.is_nullary or operation.functor.uses_index or any(dims[k] is not None for k in raws):
-        return _one_by_one(size, dims, operation, functools.partial(call, request), bound)
+        return _stacked(operation.__name__, size, dims, functools.partial(call, request), bound, raws)
     lifted, zero_dim = _lifted(dims, request, bound)
     return call(dataclasses.replace(request, zero_dim=zero_dim), lifted)
 
@@ -50,11 +49,23 @@ def operator_over_batch(
         # What is 0-dim in a row counts less in promotion than with a batch's dimension, and meets any device.
         if not zero_dim or len({(x.dtype, x.device) for x in values if isinstance(x, torch.Tensor)}) == 1:
             return run(lifted)
-    return _one_by_one(size, dims, operation, run, values)
+    return _stacked(operation.__name__, size, dims, run, values, operation.functor.signature.raws)
 
 
 def in_batch(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
-    """Call within one of ``torch.autograd``'s own batches, which custom functions see from inside."""
+    """Call within one of ``torch.autograd``'s own batches; what is inside them is recorded."""
+    plain, dims, level = _opened(bound)
+    return _closed(over_batch(_size(plain, dims), dims, request, plain), level)
+
+
+def one_by_one(name: str, function: Callable[..., tuple[Any, ...]], bound: Sequence[Any]) -> tuple[Any, ...]:
+    """Call a function, named for messages, for each element of one of ``torch.autograd``'s own batches."""
+    plain, dims, level = _opened(bound)
+    return _closed(_stacked(name, _size(plain, dims), dims, function, plain), level)
+
+
+def _opened(bound: Sequence[Any]) -> tuple[list[Any], list[int | None], int]:
+    """Return arguments without their innermost batch, its dimension in each, and its level."""
     import torch
 
     plain = list(bound)
@@ -70,8 +81,16 @@ def in_batch(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
                     plain[k], dims[k] = whole, 0
         if any(dim == 0 for dim in dims):
             break
-    size = next(x.shape[0] for x, dim in zip(plain, dims, strict=True) if dim == 0)
-    results = over_batch(size, dims, request, plain)
+    return plain, dims, level
+
+
+def _size(plain: Sequence[Any], dims: Sequence[int | None]) -> int:
+    return next(int(x.shape[0]) for x, dim in zip(plain, dims, strict=True) if dim == 0)
+
+
+def _closed(results: Sequence[Any], level: int) -> tuple[Any, ...]:
+    import torch
+
     return tuple(torch._add_batch_dim(result, 0, level) for result in results)
 
 
@@ -95,25 +114,28 @@ def _lifted(dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tupl
     return lifted, frozenset(zero_dim)
 
 
-def _one_by_one(
+def _stacked(
+    name: str,
     size: int,
     dims: Sequence[Any],
-    operation: Elementwise,
     run: Callable[[Sequence[Any]], tuple[Any, ...]],
     bound: Sequence[Any],
+    raws: Collection[int] = (),
 ) -> tuple[Any, ...]:
-    """Call for each element of a batch, where a batch is no dimension like others to the functor."""
+    """Call for each element of a batch, where a batch is no dimension like others to the function.
+
+    Operands at `raws` become contiguous: how a batch lies in memory is not the caller's to know.
+    """
     import torch
 
     batched = [(k, dim) for k, dim in enumerate(dims) if dim is not None]
-    raws = operation.functor.signature.raws
     rows = []
     for n in range(size):
         row = list(bound)
         for k, dim in batched:
             one = bound[k].select(dim, n)
-            row[k] = one.contiguous() if k in raws else one  # how a batch lies in memory is not the caller's
+            row[k] = one.contiguous() if k in raws else one
         rows.append(run(row))
     if not rows:
-        raise AutogradError(f"{operation.__name__}(): vmap over a batch without elements; pass one at least")
+        raise AutogradError(f"{name}(): vmap over a batch without elements; pass one at least")
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))

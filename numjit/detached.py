@@ -6,10 +6,8 @@ So these calls have entries and plans of the launcher of their own, which do not
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-from numjit.autograd import is_batched
 from numjit.call import fast_calls
 from numjit.launcher.attach import FastCallable, launchable
 from numjit.warm import WarmPath
@@ -23,8 +21,8 @@ __all__ = ["Detached"]
 class Detached(FastCallable):
     """An operation, called with one value a parameter by position; results are torch's, and not recorded.
 
-    Whoever calls it has refreshed the operation and knows that neither a mode nor a transform nor a tensor
-    class of its own is to see the call.
+    Whoever calls it has refreshed the operation and knows that neither a mode nor a transform nor a batch nor
+    a tensor class of its own is to see the call.
 
     Parameters
     ----------
@@ -47,13 +45,6 @@ class Detached(FastCallable):
             result = warm.run(key, bound)
             if result is not None:
                 return result
-        else:  # torch's own batches have no memory, so no key
-            torch = sys.modules["torch"]
-            if any(isinstance(x, torch.Tensor) and is_batched(x) for x in bound):
-                from numjit.batches import in_batch
-
-                with torch.no_grad():
-                    return in_batch(operation.plain_request, bound)
         results = operation.compute_detached(bound, key)
         return results[0] if len(results) == 1 else results
 

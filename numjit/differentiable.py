@@ -63,9 +63,20 @@ class Rule:
         self, forward: Callable[..., Any], operands: Sequence[Any], scalars: dict[str, Any]
     ) -> tuple[Any, ...]:
         """Run the forward operation as one node of torch's graph; returns its results and residuals."""
+        return self._record(forward, tuple(scalars), (*operands, *scalars.values()))
+
+    def _record(
+        self, forward: Callable[..., Any], names: tuple[str, ...], values: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        torch = sys.modules["torch"]
+        if torch.is_grad_enabled() and autograd.any_batched(values):
+            from numjit.batches import one_by_one
+
+            # A node of the batches would be lost with them.
+            return one_by_one(self.name, functools.partial(self._record, forward, names), values)
         transforms, _, plain = _nodes()
-        node = transforms if sys.modules["torch"]._C._are_functorch_transforms_active() else plain
-        results: tuple[Any, ...] = node.apply(self, forward, tuple(scalars), *operands, *scalars.values())
+        node = transforms if torch._C._are_functorch_transforms_active() else plain
+        results: tuple[Any, ...] = node.apply(self, forward, names, *values)
         return results
 
     def of_operator(

@@ -150,7 +150,11 @@ class Elementwise(FastCallable):
             else:
                 needed = autograd.needs_gradient(bound)
                 if needed:
-                    results = self._record(self.plain_request, bound, None)
+                    request = self.plain_request
+                    if self.rule is None:
+                        results = autograd.record_plain(request, bound)
+                    else:
+                        results = self._record(request, bound, None)
                     return results[0] if len(results) == 1 else results
                 if needed is None:
                     result = dispatched(self, bound)
@@ -546,7 +550,7 @@ class Elementwise(FastCallable):
         if self._python and module and qualname and _find(module, qualname) is self:
             return _find, (module, qualname)
         if type(self._functor) not in (CppFunctor, PythonFunctor):  # a derived one
-            return Elementwise, (self._functor, self._options)
+            return _derived, (self._functor, self._options, self.gradients, self.rule)
         return _restore, (self._source, self._options, self.rule)
 
     def __copy__(self) -> Elementwise:
@@ -573,6 +577,14 @@ def _find(module: str, qualname: str) -> Any:
 
 def _restore(source: Any, options: dict[str, Any], rule: Rule | None = None) -> Any:
     made = elementwise(source, **options)
+    made.rule = rule
+    return made
+
+
+def _derived(
+    functor: Functor, options: dict[str, Any], gradients: tuple[int, ...], rule: Rule | None
+) -> Elementwise:
+    made = Elementwise(functor, options, gradients=gradients)
     made.rule = rule
     return made
 

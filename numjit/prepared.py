@@ -76,6 +76,12 @@ class Prepared(attach.FastCallable):
                 "that as well, or call the operation itself"
             )
 
+    def __copy__(self) -> Prepared:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Prepared:
+        return self
+
     def __repr__(self) -> str:
         return f"<numjit prepared {self.__name__}({', '.join(self._expected)})>"
 

@@ -1,14 +1,14 @@
 """Names of operators that functors get by themselves, and the way from such a name to the operator.
 
 torch keeps a compiled forward and backward on disk for other processes. There Dynamo traces the forward,
-which registers its operators, but the backward comes from the cache and says ``torch.ops.numjit.f_vjp_01``.
+which registers its operators, but the backward comes from the cache and says ``torch.ops.numjit.f_vjp_1_3_``
+and a fingerprint. There 1 and 3 tell which results have a gradient and by which parameters.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import re
 import secrets
 import threading
@@ -20,6 +20,7 @@ from numjit.errors import NumjitError
 from numjit.functor.fingerprint import digest
 
 if TYPE_CHECKING:
+    from numjit.build import Functor
     from numjit.differentiable import Rule
     from numjit.torch_operator import TorchOp
 
@@ -49,15 +50,29 @@ def install() -> None:
         setattr(torch.ops, NAMESPACE, kind(NAMESPACE))
 
 
-def _base_name(operation: Elementwise) -> str:
+def _base_name(name: str) -> str:
     """Return a functor's name as an operator's may be."""
-    name = operation.functor.name
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_") or "functor"
 
 
 def automatic_name(operation: Elementwise) -> str:
     """Return the name of a functor's operator, which those of equal code that cannot share it extend."""
-    return f"numjit::{_base_name(operation)}_{operation._call.fingerprint[:16]}{_rule_tag(operation.rule)}"
+    start = f"{NAMESPACE}::{_base_name(operation.functor.name)}_{_choice_tag(operation.functor)}"
+    return f"{start}{operation._call.fingerprint[:16]}{_rule_tag(operation.rule)}"
+
+
+def _choice_tag(functor: Functor) -> str:
+    """Return what names the results and parameters of a derivative; there are too many choices to try."""
+    from numjit.functor.derived_cpp import DerivedCppFunctor
+    from numjit.functor.derived_python import DerivedFunctor
+
+    if isinstance(functor, DerivedCppFunctor):
+        outputs = functor.gradients
+    elif isinstance(functor, DerivedFunctor):
+        outputs = functor.differentiable
+    else:
+        return ""
+    return f"{sum(has << k for k, has in enumerate(outputs)):x}_{sum(1 << k for k in functor.active):x}_"
 
 
 def _rule_tag(rule: Rule | None) -> str:
@@ -120,26 +135,23 @@ def _gradients(operator: TorchOp, name: str) -> Iterator[tuple[Elementwise, list
             yield backward, []
         return
     own = operation.functor.name if operation.functor.name.isidentifier() else "functor"
-    if not name.startswith(f"{own}_vjp_"):  # those would be derived in vain
+    stem = re.escape(_base_name(f"{own}_vjp"))
+    said = re.fullmatch(rf"{stem}_([0-9a-f]+)_([0-9a-f]+)_[0-9a-f]{{16}}.*", name)
+    if said is None:
         return
     signature = operation.functor.signature
-    count, results = len(signature.operands), len(signature.outputs)
-    for outputs in _choices(range(results)):
-        kept = tuple(k in outputs for k in range(results))
-        for active in _choices(range(len(signature.parameters))):
-            try:
-                gradient = autograd.derived(operation, "vjp", active, kept)
-            except NumjitError:
-                continue
-            if _names(automatic_name(gradient), name):
-                more = "T" * len(outputs)
-                yield gradient, [p[:count] + more + p[count:] for p in operator.patterns]
-
-
-def _choices(places: range) -> Iterator[tuple[int, ...]]:
-    """Yield every choice of one or more places, those of many first."""
-    for size in range(len(places), 0, -1):
-        yield from itertools.combinations(places, size)
+    count = len(signature.operands)
+    outputs, active = (int(number, 16) for number in said.groups())
+    kept = tuple(bool(outputs >> k & 1) for k in range(len(signature.outputs)))
+    try:
+        gradient = autograd.derived(
+            operation, "vjp", tuple(k for k in range(len(signature.parameters)) if active >> k & 1), kept
+        )
+    except NumjitError:
+        return
+    if _names(automatic_name(gradient), name):
+        more = "T" * sum(kept)
+        yield gradient, [p[:count] + more + p[count:] for p in operator.patterns]
 
 
 def _names(full: str, name: str) -> bool:

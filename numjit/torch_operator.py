@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from numjit.autograd import tangent
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
 from numjit.torch_gradient import autograd_kernel
@@ -69,6 +70,7 @@ class TorchOp:
         self._plain = "T" * self._count + "S" * len(signature.scalars)
         self._library = torch.library.Library(self._namespace, "FRAGMENT")
         self._overloads: dict[str, Any] = {}
+        self._is_removed = False
         install()
         self._add(self._plain)
         self._add_out()
@@ -81,6 +83,7 @@ class TorchOp:
         found = self._overloads.get(pattern)
         if found is None:
             with _lock:
+                self._require()
                 found = self._overloads.get(pattern) or self._add(pattern)
                 self._count_flops()  # torch makes a new packet of all overloads
         return found
@@ -124,6 +127,7 @@ class TorchOp:
             self._library.impl(f"{self._base}.out", self._compute_out, device)
         torch.library.register_fake(f"{self.name}.out", self._fake_out, lib=self._library)
         self._out = getattr(getattr(torch.ops, self._namespace), self._base).out
+        self._library.impl(f"{self._base}.out", self._autograd_out, "Autograd", with_keyset=True)
 
     def _count_flops(self) -> None:
         """Tell ``torch.utils.flop_counter`` what an element costs."""
@@ -147,7 +151,25 @@ class TorchOp:
         with _lock:
             if _registered.get(self.name) is self:
                 del _registered[self.name]
+            self._is_removed = True
+            self._overloads.clear()  # torch frees what they refer to, and does not look whether it is there
             self._library._destroy()
+
+    def _require(self) -> None:
+        if self._is_removed:
+            raise FunctorError(
+                f"{self.name} was removed, or registered anew, since this operator was made; call what "
+                "numjit.torch_op answered last"
+            )
+
+    def __copy__(self) -> TorchOp:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TorchOp:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _named, (self.name, self.functor, self._autocast, self._flops)
 
     # ------------------------------------------------------------------------------------ kernels
 
@@ -175,6 +197,22 @@ class TorchOp:
         outs = tuple(kwargs.pop(name) for name in self._out_names())
         functor.refresh()
         functor.compute_into(functor.plain_request, self.values(args, kwargs), outs)
+
+    def _autograd_out(self, keyset: Any, *args: Any, **kwargs: Any) -> None:
+        """Go on below autograd, if nothing that is written to given outputs is to be differentiated."""
+        import torch
+
+        recording = torch.is_grad_enabled()
+        for x in (*args, *kwargs.values()):
+            if not isinstance(x, torch.Tensor):
+                continue
+            if (recording and x.requires_grad) or tangent(x) is not None:
+                raise OutputError(
+                    f"{self.name}: out= does not support automatic differentiation, but a tensor requires "
+                    "grad or has a tangent; call under torch.no_grad() or detach the tensors"
+                )
+        with torch._C._AutoDispatchBelowAutograd():
+            self._out.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
 
     def _out_names(self) -> list[str]:
         return ["out"] if self._outputs == 1 else [f"out{k}" for k in range(self._outputs)]
@@ -241,20 +279,14 @@ class TorchOp:
         if len(many) != self._outputs or not all(isinstance(one, torch.Tensor) for one in many):
             raise ArgumentError(f"{self.name} has {self._outputs} outputs; pass out= as many tensors")
         plain = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
-        if torch.is_grad_enabled() and any(
-            isinstance(x, torch.Tensor) and x.requires_grad for x in (*plain, *given.values(), *many)
-        ):
-            raise OutputError(
-                f"{self.name}: out= does not support automatic differentiation, but a tensor requires grad; "
-                "call under torch.no_grad() or detach the tensors"
-            )
+        self._require()
         self._out(*plain, **given, **dict(zip(self._out_names(), many, strict=True)))
         return out
 
     @property
     def op(self) -> Any:
         """The overload of tensors alone, ``torch.ops.namespace.name.default``."""
-        return self._overloads[self._plain]
+        return self.overload(self._plain)
 
     def __repr__(self) -> str:
         return f"<numjit torch operator {self.name}>"
@@ -333,6 +365,12 @@ def torch_op(
             raise FunctorError(f"torch has an operator {name!r} already; choose another name")
         found = _registered[name] = TorchOp(name, made, policies, flops)
         return found
+
+
+def _named(name: str, functor: Elementwise, autocast: Mapping[str, Any], flops: int) -> TorchOp:
+    """Return the operator that has a name here; where there is none, as in another process, register it."""
+    with _lock:
+        return _registered.get(name) or torch_op(name, functor, autocast=autocast, flops=flops)
 
 
 def opaque_op(operation: Elementwise) -> TorchOp:

@@ -122,6 +122,31 @@ def test_pickles_keep_the_gradient(device):
     torch.testing.assert_close(got, 5 * x)
 
 
+@both_kinds
+def test_pickles_of_derivatives_keep_what_was_set_on_them(kind, device):
+    text = "template <typename T> T square(T x) { return x * x; }"
+    square = numjit.elementwise({"python": math_square, "c++": text}[kind])
+    x = torch.ones(3, device=device, dtype=torch.float16, requires_grad=True)
+    square(x).sum().backward()
+    (slope,) = square.derivatives.values()
+    slope.backward(slope_of_slope)
+    again = pickle.loads(pickle.dumps(slope))
+    grad = torch.ones(3, device=device, dtype=f64)
+    assert again.gradients == slope.gradients == (0,)
+    assert again(x.detach(), grad).dtype == slope(x.detach(), grad).dtype == torch.float16
+    (got,) = torch.autograd.grad(again(x.double(), grad).sum(), x)
+    assert got.tolist() == [7.0] * 3
+
+
+def math_square(x):
+    return x * x
+
+
+@numjit.elementwise
+def slope_of_slope(grad, x, inner):
+    return 7 * grad, 0 * inner
+
+
 # ------------------------------------------------------------------------------------------ residuals
 
 

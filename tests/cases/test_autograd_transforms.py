@@ -22,6 +22,7 @@ BOTH = pair(
     lambda x: (math.sin(x), x > 0),
     "template <typename T> void both(T x, T& s, bool& p) { s = std::sin(x); p = x > T(0); }",
 )
+EXP = "template <typename T> T exponential(T x) { return std::exp(x); }"
 f32, f64 = torch.float32, torch.float64
 
 
@@ -174,6 +175,33 @@ def test_torch_autograd_s_own_batches(kind, operands):
         lambda x: WAVE[kind](x, y).sum(), x, vectorize=True, outer_jacobian_strategy="forward-mode"
     )
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("gradient", ["derived", "by hand"])
+@both_kinds
+def test_batches_are_recorded_for_further_derivatives(kind, gradient, operands):
+    """Those of what was given to the call as much as those of the gradients given to its derivative."""
+    x, y = (x.clone().requires_grad_() for x in operands)
+    functional = torch.autograd.functional
+
+    def slopes(f, vectorize):
+        rows = functional.jacobian(lambda x: f(x, y), x, vectorize=vectorize, create_graph=True)
+        return rows * functional.hessian(lambda x: f(x, y).sum(), x, vectorize=vectorize, create_graph=True)
+
+    wanted = torch.autograd.grad((slopes(reference, False) * torch.cos(x)).sum(), (x, y))
+    found = torch.autograd.grad((slopes(WAVE[kind], True) * torch.cos(x)).sum(), (x, y))
+    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-13)
+
+    exp = numjit.elementwise({"python": lambda x: math.exp(x), "c++": EXP}[kind])
+    if gradient == "by hand":
+        exp.backward(lambda grad, out: grad * out, save_for_backward="outputs")
+    f = numjit.differentiable(torch.sin, lambda grad, x: exp(grad) * x.cos())
+    rows = x.detach().expand(2, 4, 3).clone().requires_grad_()
+    (got,) = torch.autograd.grad(f(x), x, rows, is_grads_batched=True, create_graph=True)
+    want = torch.exp(rows) * torch.cos(x)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=0)
+    found, wanted = (torch.autograd.grad((value * value).sum(), (x, rows)) for value in (got, want))
+    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-13)
 
 
 @both_kinds

@@ -1,5 +1,7 @@
 """Calls prepared ahead: `Elementwise.prepare`."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,14 @@ def test_it_answers_as_the_operation_does(axpy, device):
         torch.testing.assert_close(prepared(x, y), 2 * x + y)
         torch.testing.assert_close(prepared(x, y, alpha=-1.5), -1.5 * x + y)
         torch.testing.assert_close(prepared(x, y=y), 2 * x + y)
+
+
+def test_copies_of_what_holds_it(axpy, device):
+    x = torch.randn(4, device=device)
+    prepared = axpy.prepare(x, x)
+    module = torch.nn.Module()
+    module.step = prepared
+    assert copy.copy(prepared) is copy.deepcopy(module).step is prepared
 
 
 def test_nothing_is_computed_ahead(axpy, device):

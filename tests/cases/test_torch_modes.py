@@ -8,6 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numjit
+from numjit import autograd
+from numjit.torch_operator import opaque_op
 from tests.cases import run_python
 
 #: Whether torch records CUDA graphs in a mode, on a GPU.
@@ -202,3 +204,30 @@ def test_a_backward_from_torch_s_cache(device, tmp_path):
 def test_what_is_no_gradient_is_still_missing():
     for name in ("nothing", "kept_vjp_0123456789abcdef", "modes_vjp_01_2", "_private"):
         assert not hasattr(torch.ops.numjit, name)
+
+
+def größe(a, b, c, d, e):  # noqa: PLC2401 - torch's operators have no such names
+    return a * b + c, d * e
+
+
+WIDE = {
+    "python": lambda: größe,
+    "c++": lambda: (
+        "template <class T> void wide(T a, T b, T c, T d, T e, T& s, T& t) { s = a * b; t = c * d * e; }"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_the_gradient_that_a_name_tells_is_the_only_one_that_is_derived(kind):
+    operation, other = (numjit.elementwise(WIDE[kind]()) for _ in range(2))
+    wanted = opaque_op(autograd.derived(other, "vjp", (0, 4), (True, False)))
+    name = wanted.name.rpartition(":")[2]
+    wanted.remove()
+    opaque_op(operation)
+    places = f"_{0b01:x}_{0b10001:x}_"
+    assert places in name
+    for missing in (name.replace(places, "_"), name[:-16] + "0" * 16, name.replace(places, "_1_ff_")):
+        assert not hasattr(torch.ops.numjit, missing)
+    assert getattr(torch.ops.numjit, name).default._schema.name == f"numjit::{name}"
+    assert len(operation.derivatives) <= 2  # by (0, 4), and by all that there is of ff

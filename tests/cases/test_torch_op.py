@@ -1,7 +1,9 @@
 """Functors as operators of torch: registration, opcheck, transforms, modes and the rest."""
 
+import copy
 import functools
 import math
+import pickle
 import warnings
 
 import pytest
@@ -13,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import numjit
-from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorError
+from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorError, OutputError
 from numjit.torch_operator import opaque_op
 from numjit.torch_schema import schema
 from tests.cases import run_python
@@ -90,7 +92,13 @@ def test_a_name_is_replaced_by_its_module_and_by_nobody_else():
     first = numjit.torch_op("numjit_tests::again", lambda x: x + 1)
     second = numjit.torch_op("numjit_tests::again", lambda x: x + 2)
     assert torch.ops.numjit_tests.again(torch.zeros(1)).item() == 2
+    for stale in (first, copy.deepcopy(first)):
+        for call in (stale, lambda x: stale.op(x), lambda x: stale(x, out=x), lambda x: stale(1.0)):  # noqa: B023
+            with pytest.raises(FunctorError, match="registered anew"):
+                call(torch.zeros(1))
     second.remove()
+    with pytest.raises(FunctorError, match="removed"):
+        second(torch.zeros(1))
     assert not hasattr(torch.ops.numjit_tests, "again")
     assert first is not second
     with pytest.raises(FunctorError, match="already"):
@@ -101,6 +109,19 @@ def test_a_name_is_replaced_by_its_module_and_by_nobody_else():
         numjit.torch_op("numjit_tests::none", lambda *, a=1: a)
     with pytest.raises(ArgumentError):
         wave(torch.ones(2))
+
+
+def test_copies_are_the_operator_itself_and_pickles_its_name():
+    module = torch.nn.Module()
+    module.operator = axpy
+    assert copy.copy(axpy) is copy.deepcopy(module).operator is axpy
+    assert pickle.loads(pickle.dumps(axpy)) is axpy
+    code = """
+        import pickle, sys, torch
+        made, x = pickle.loads(bytes.fromhex(sys.argv[1])), torch.ones(1)
+        print(made.name, made(x, 2.0, a=3.0).item(), torch.ops.numjit_tests.axpy(x, x, a=3.0).item())
+    """
+    assert run_python(code, pickle.dumps(axpy).hex()).stdout == "numjit_tests::axpy 5.0 4.0\n"
 
 
 def test_automatic_names_tell_what_is_computed():
@@ -622,6 +643,35 @@ def test_out(device):
 
     compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(x, y), wave(x, y))
+
+
+OUT = {
+    "operator": lambda x, y, out: wave(x, y, out=out),
+    "torch.ops": lambda x, y, out: torch.ops.numjit_tests.wave.out(x, y, out=out),
+}
+
+
+@pytest.mark.parametrize("call", OUT.values(), ids=OUT)
+def test_given_outputs_take_nothing_to_differentiate(call, device):
+    x, y = operands(device)
+
+    def written(x, y):
+        room = torch.empty_like(x)
+        call(x, y, room)
+        return room
+
+    with pytest.raises(OutputError, match="requires grad"):
+        written(x.clone().requires_grad_(), y)
+    with pytest.raises(OutputError, match="requires grad"):
+        call(x, y, torch.empty_like(x).requires_grad_())
+    with pytest.raises(OutputError, match="requires grad"):
+        torch.func.grad(lambda x: written(x, y).sum())(x)
+    with pytest.raises(OutputError, match="tangent"):
+        torch.func.jvp(written, (x, y), (x, y))
+    with forward_ad.dual_level(), pytest.raises(OutputError, match="tangent"):
+        written(forward_ad.make_dual(x, x), y)
+    with torch.no_grad():
+        assert torch.equal(written(x.clone().requires_grad_(), y), wave(x, y))
 
 
 @pytest.mark.parametrize("operation", [axpy, axpy.functor], ids=["operator", "functor"])
