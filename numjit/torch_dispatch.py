@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numjit.functor.genuine  # noqa: F401 - it notes Python's own functions, before torch replaces any
+
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
     from numjit.torch_operator import TorchOp

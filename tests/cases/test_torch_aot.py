@@ -88,35 +88,6 @@ def open_library(path, device):
 """
 exec(OPENERS)
 
-READ = """
-import sys, torch
-torch._C._aoti.AOTIModelPackageLoader.load_metadata_from_package(sys.argv[1], "model")
-"""
-
-
-@pytest.fixture(scope="module")
-def reads_packages(packages):
-    """Whether torch reads packages: on some machines it crashes with the metadata of any."""
-    return run_python(READ, packages[Seen][0], check=False).returncode >= 0
-
-
-@pytest.fixture(params=["package", "library"])
-def opener(request, reads_packages):
-    if request.param == "package" and not reads_packages:
-        pytest.skip("torch crashes here when it reads a package's metadata, before it looks at the model")
-    return request.param
-
-
-@pytest.mark.parametrize("module", [Seen, Opaque])
-def test_a_package_runs_here(packages, module, opener, device):
-    path, targets = packages[module]
-    assert any(target.startswith("numjit") for target in targets) == (module is Opaque)
-    loaded = globals()[f"open_{opener}"](str(path), device)
-    for rows in (3, 7):
-        x, y = operands(device, rows)
-        torch.testing.assert_close(loaded(x, y), module()(x, y))
-
-
 LOAD = """
 import sys
 {prepare}
@@ -130,6 +101,42 @@ print(loaded(x, torch.arange(4, dtype=torch.float32, device=sys.argv[2])).tolist
 def run_package(path, opener, device, prepare="", check=True):
     code = LOAD.format(prepare=prepare, openers=OPENERS, opener=opener)
     return run_python(code, path, device, check=check)
+
+
+class Plain(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.relu(x * y) + 1
+
+
+@pytest.fixture(scope="module")
+def usable(packages, device, tmp_path_factory):
+    """Return the ways that do not crash here: there are machines on which torch loads no package at all."""
+    found = []
+    for opener in ("package", "library"):
+        if run_package(packages[Seen][0], opener, device, check=False).returncode < 0:
+            path, _ = package(Plain(), device, tmp_path_factory.mktemp("plain"))
+            done = run_package(path, opener, device, check=False)
+            assert done.returncode < 0, "only numjit's package crashes"
+            continue
+        found.append(opener)
+    return found
+
+
+@pytest.fixture(params=["package", "library"])
+def opener(request, usable):
+    if request.param not in usable:
+        pytest.skip("torch crashes here when it loads a package of its own operators")
+    return request.param
+
+
+@pytest.mark.parametrize("module", [Seen, Opaque])
+def test_a_package_runs_here(packages, module, opener, device):
+    path, targets = packages[module]
+    assert any(target.startswith("numjit") for target in targets) == (module is Opaque)
+    loaded = globals()[f"open_{opener}"](str(path), device)
+    for rows in (3, 7):
+        x, y = operands(device, rows)
+        torch.testing.assert_close(loaded(x, y), module()(x, y))
 
 
 def test_a_seen_through_functor_needs_no_numjit(packages, opener, device):

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numjit
+from tests.cases import run_python
 
 
 @numjit.elementwise
@@ -310,6 +311,41 @@ def test_export(operation, strict, device):
 
 
 # --------------------------------------------------------------------------------- what explain answers
+
+
+FIRST = """
+import math, sys
+import torch
+import numjit
+
+@numjit.elementwise
+def gate(x, y):
+    if x > 0:
+        return x * y
+    return y - x
+
+class Module(torch.nn.Module):
+    def forward(self, x, y):
+        return gate(x, y) + 1
+
+x, y = torch.tensor([-1.0, 2.0]), torch.tensor([3.0, 1.0])
+rows = torch.export.Dim("rows", min=2)
+shapes = ({0: rows}, {0: rows})
+exported = torch.export.export(Module(), (x, y), dynamic_shapes=shapes, strict=sys.argv[1] == "True")
+power = numjit.elementwise(lambda x, y: math.pow(max(x, y), 2.0))
+print([call(x, y).tolist() for call in (exported.module(), gate, power)])
+"""
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_export_may_be_the_first_thing_that_happens(strict, tmp_path):
+    """torch.export replaces functions of Python, also while numjit's compilers are first imported."""
+    program = tmp_path / "program.py"  # a functor is seen through where its source is found
+    program.write_text(FIRST, encoding="utf-8")
+    done = run_python(
+        "import runpy, sys; runpy.run_path(sys.argv.pop(1))", program, strict, NUMJIT_CACHE_DIR=tmp_path
+    )
+    assert done.stdout.strip() == "[[5.0, 3.0], [4.0, 2.0], [9.0, 4.0]]"
 
 
 def test_explain_checks_the_arguments():

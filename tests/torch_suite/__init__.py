@@ -95,9 +95,11 @@ class Operation:
         layout = torch.add(*operands[:2]) if self.operands > 1 else torch.add(operands[0], operands[0])
         shape = torch.broadcast_shapes(*(x.shape for x in tensors))
         values = Values(operands, {**self.scalars, **given}, dtype, device)
+        wanted = torch.device(device)
         for result, terms in zip(results, self.terms, strict=True):
             assert result.dtype == dtype
-            assert result.device.type == device
+            assert result.device.type == wanted.type
+            assert wanted.index in (None, result.device.index)
             assert result.shape == shape
             assert not result.is_conj()
             assert not result.is_neg()

@@ -289,7 +289,7 @@ def test_multiple_devices(operation):
     for index, current in itertools.product(range(torch.cuda.device_count()), repeat=2):
         with torch.cuda.device(current):
             operands = [torch.ones(5, device=f"cuda:{index}")] * count
-            OPERATIONS[operation].check(operands, "cuda")
+            OPERATIONS[operation].check(operands, f"cuda:{index}")
             answer = OPERATIONS[operation].function(*operands)
         for result in answer if isinstance(answer, tuple) else (answer,):
             assert result.device == torch.device("cuda", index)

@@ -64,6 +64,7 @@ LOADED = [
     "numjit.functor.cpp_types",
     "numjit.functor.cuda_cpp",
     "numjit.functor.fingerprint",
+    "numjit.functor.genuine",
     "numjit.functor.markers",
     "numjit.functor.python",
     "numjit.functor.signature",
