@@ -203,13 +203,15 @@ class TorchOp:
         import torch
 
         recording = torch.is_grad_enabled()
-        for x in (*args, *kwargs.values()):
+        named = (*((p.name, x) for p, x in zip(self._parameters, args, strict=False)), *kwargs.items())
+        for name, x in named:
             if not isinstance(x, torch.Tensor):
                 continue
             if (recording and x.requires_grad) or tangent(x) is not None:
                 raise OutputError(
-                    f"{self.name}: out= does not support automatic differentiation, but a tensor requires "
-                    "grad or has a tangent; call under torch.no_grad() or detach the tensors"
+                    f"{self.name}: out= does not support automatic differentiation, but {name!r}, of shape "
+                    f"{tuple(x.shape)} and dtype {x.dtype}, requires grad or has a tangent; call under "
+                    "torch.no_grad() or detach it"
                 )
         with torch._C._AutoDispatchBelowAutograd():
             self._out.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
