@@ -35,6 +35,8 @@ __all__ = [
     "operator_gradients",
     "record",
     "record_plain",
+    "save_values",
+    "saved_values",
     "tangent",
 ]
 
@@ -128,9 +130,8 @@ def is_batched(tensor: Any) -> bool:
 
 def any_batched(bound: Sequence[Any]) -> bool:
     """Whether one of a call's arguments is such a batch."""
-    torch = sys.modules["torch"]
-    tensor, batched = torch.Tensor, torch._C._functorch.is_legacy_batchedtensor
-    return any(isinstance(x, tensor) and batched(x) for x in bound)
+    tensor = sys.modules["torch"].Tensor
+    return any(isinstance(x, tensor) and is_batched(x) for x in bound)
 
 
 def tangent(tensor: Any) -> Any:
@@ -353,13 +354,8 @@ def _nodes() -> tuple[Any, Any]:
             inexact = [is_inexact(r) for r in output]
             if not all(inexact):
                 ctx.mark_non_differentiable(*(r for r, has in zip(output, inexact, strict=True) if not has))
-            tensors = [x for x in bound if isinstance(x, torch.Tensor)]
-            ctx.save_for_backward(*tensors)
+            save_values(ctx, bound)
             ctx.request = request
-            #: Everything but the tensors, at its place; None where there are tensors only.
-            ctx.others = None
-            if len(tensors) != len(bound):
-                ctx.others = [None if isinstance(x, torch.Tensor) else (x,) for x in bound]
             ctx.inexact = inexact
             ctx.fingerprint = request.operation.fingerprint
 
@@ -433,6 +429,27 @@ def is_inexact(tensor: Any) -> bool:
     return bool(dtype.is_floating_point or dtype.is_complex)
 
 
+def save_values(ctx: Any, values: Sequence[Any]) -> list[Any]:
+    """Keep a call's values for its node's backward; returns the tensors among them, which torch keeps."""
+    tensor = sys.modules["torch"].Tensor
+    tensors = [x for x in values if isinstance(x, tensor)]
+    ctx.save_for_backward(*tensors)
+    #: Everything but the tensors, at its place; None where there are tensors only.
+    ctx.others = None
+    if len(tensors) != len(values):
+        ctx.others = [None if isinstance(x, tensor) else (x,) for x in values]
+    return tensors
+
+
+def saved_values(ctx: Any) -> list[Any]:
+    """Return what `save_values` kept."""
+    tensors = _unwrap()(ctx.saved_tensors)  # wrappers outlive their transform: a vjp is called outside of it
+    if ctx.others is None:
+        return list(tensors)
+    rest = iter(tensors)
+    return [next(rest) if other is None else other[0] for other in ctx.others]
+
+
 @functools.cache
 def _unwrap() -> Any:
     from torch._functorch.utils import unwrap_dead_wrappers
@@ -450,12 +467,7 @@ def _saved(ctx: Any) -> tuple[Request, list[Any]]:
     """
     request: Request = ctx.request
     operation = request.operation
-    tensors = _unwrap()(ctx.saved_tensors)  # wrappers outlive their transform
-    if ctx.others is None:
-        bound = list(tensors)
-    else:
-        rest = iter(tensors)
-        bound = [next(rest) if other is None else other[0] for other in ctx.others]
+    bound = saved_values(ctx)
     check_unchanged(operation, ctx.fingerprint)
     return request, bound
 

@@ -110,10 +110,10 @@ def _default(name: str, position: int) -> Any:
     Read from the signature it would be a number that may change: with ``dynamic=True`` an input of the
     graph, a float one on the CPU, around which CUDA graphs are cut.
     """
-    from numjit.torch_schema import plain_number
+    from numjit.arrays.numbers import as_python
 
     operation = operations[name]
-    return plain_number(operation.functor.signature.scalars[position - operation._operands].default)
+    return as_python(operation.functor.signature.scalars[position - operation._operands].default)
 
 
 # What torch.compiler.assume_constant_result does, which would need torch when this module is imported.

@@ -104,7 +104,6 @@ def _in_transform(call: _Call, args: Sequence[Any]) -> Any:
 def _nodes() -> tuple[Any, Any]:
     """Return the autograd function without and with transforms, made when torch is first needed."""
     import torch
-    from torch._functorch.utils import unwrap_dead_wrappers
     from torch.autograd import forward_ad
 
     class NumjitOperator(torch.autograd.Function):  # type: ignore[misc]
@@ -128,16 +127,7 @@ def _nodes() -> tuple[Any, Any]:
             operation.refresh()  # nothing has, where tensors have no memory
             ctx.fingerprint = operation.fingerprint
             values = call.operator.values(tuple(args), call.kwargs)
-            tensors = [value for value in values if isinstance(value, torch.Tensor)]
-            ctx.save_for_backward(*tensors)
-            ctx.save_for_forward(*tensors)
-            ctx.numbers = [None if isinstance(value, torch.Tensor) else (value,) for value in values]
-
-        @staticmethod
-        def saved(ctx: Any) -> list[Any]:
-            # A transform that has ended leaves wrappers behind: a vjp's function is called outside of it.
-            tensors = iter(unwrap_dead_wrappers(ctx.saved_tensors))
-            return [next(tensors) if number is None else number[0] for number in ctx.numbers]
+            ctx.save_for_forward(*autograd.save_values(ctx, values))
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
@@ -147,7 +137,7 @@ def _nodes() -> tuple[Any, Any]:
             operation = ctx.operation
             if operation.rule is None or operation.rule.calls_again(grads):
                 autograd.check_unchanged(operation, ctx.fingerprint)
-            found = autograd.operator_gradients(operation, NumjitOperator.saved(ctx), grads, wanted)
+            found = autograd.operator_gradients(operation, autograd.saved_values(ctx), grads, wanted)
             for place, gradient in zip(wanted, found, strict=True):
                 answer[place] = gradient
             return None, None, *answer
@@ -155,7 +145,7 @@ def _nodes() -> tuple[Any, Any]:
         @staticmethod
         def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
             autograd.check_unchanged(ctx.operation, ctx.fingerprint)
-            values = NumjitOperator.saved(ctx)
+            values = autograd.saved_values(ctx)
             # Torch turns forward mode off here, for transforms around this one as well: their tangents would
             # be lost. So it is on, and what has a tangent of this level is left without.
             with forward_ad._set_fwd_grad_enabled(True):

@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from numjit.arrays.numbers import as_python
 from numjit.errors import FunctorError
 from numjit.functor.signature import MISSING, Signature
 
@@ -84,16 +85,7 @@ def _default(value: Any) -> str:
     """Return a default where a schema can write it."""
     if value is MISSING:
         return ""
-    number = plain_number(value)
+    number = as_python(value)
     if isinstance(number, complex) or (isinstance(number, float) and not math.isfinite(number)):
         return ""
     return f"={number!r}"
-
-
-def plain_number(value: Any) -> bool | int | float | complex:
-    """Return a number as one of Python's own classes, not NumPy's, an enumeration's or another subclass."""
-    number = value.item() if hasattr(value, "item") else value
-    for kind in (bool, int, float):
-        if isinstance(number, kind):
-            return kind(number)
-    return complex(number)

@@ -49,38 +49,44 @@ _size, _text = ctypes.c_size_t, ctypes.c_char_p
 _handle = ctypes.c_uint64  # answers 0, not None, where it is null
 _address = ctypes.c_void_p
 
-#: Function -> (symbol, types of the arguments, types of the results, which come first in C).
-_PLAIN: dict[str, tuple[str, tuple[Any, ...], tuple[Any, ...]]] = {
-    "cuInit": ("cuInit", (_uint,), ()),
-    "cuDriverGetVersion": ("cuDriverGetVersion", (), (_int,)),
-    "cuDeviceGetCount": ("cuDeviceGetCount", (), (_int,)),
-    "cuDeviceGet": ("cuDeviceGet", (_int,), (_int,)),
-    "cuDeviceGetAttribute": ("cuDeviceGetAttribute", (_int, _int), (_int,)),
-    "cuDeviceTotalMem": ("cuDeviceTotalMem_v2", (_int,), (_size,)),
-    "cuDevicePrimaryCtxRetain": ("cuDevicePrimaryCtxRetain", (_int,), (_handle,)),
-    "cuCtxGetCurrent": ("cuCtxGetCurrent", (), (_handle,)),
-    "cuCtxGetDevice": ("cuCtxGetDevice", (), (_int,)),
-    "cuCtxPushCurrent": ("cuCtxPushCurrent_v2", (_address,), ()),
-    "cuCtxPopCurrent": ("cuCtxPopCurrent_v2", (), (_handle,)),
-    "cuPointerGetAttribute": ("cuPointerGetAttribute", (_int, _handle), (_int,)),
-    "cuLibraryUnload": ("cuLibraryUnload", (_address,), ()),
-    "cuLibraryGetKernel": ("cuLibraryGetKernel", (_address, _text), (_handle,)),
-    "cuLibraryGetKernelCount": ("cuLibraryGetKernelCount", (_address,), (_uint,)),
-    "cuKernelGetName": ("cuKernelGetName", (_address,), (_text,)),
-    "cuKernelGetFunction": ("cuKernelGetFunction", (_address,), (_handle,)),
-    "cuFuncGetAttribute": ("cuFuncGetAttribute", (_int, _address), (_int,)),
-    "cuFuncSetAttribute": ("cuFuncSetAttribute", (_address, _int, _int), ()),
+#: Function -> (types of the arguments, types of the results, which come first in C).
+_PLAIN: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "cuInit": ((_uint,), ()),
+    "cuDriverGetVersion": ((), (_int,)),
+    "cuDeviceGetCount": ((), (_int,)),
+    "cuDeviceGet": ((_int,), (_int,)),
+    "cuDeviceGetAttribute": ((_int, _int), (_int,)),
+    "cuDeviceTotalMem": ((_int,), (_size,)),
+    "cuDevicePrimaryCtxRetain": ((_int,), (_handle,)),
+    "cuCtxGetDevice": ((), (_int,)),
+    "cuCtxPushCurrent": ((_address,), ()),
+    "cuCtxPopCurrent": ((), (_handle,)),
+    "cuPointerGetAttribute": ((_int, _handle), (_int,)),
+    "cuLibraryUnload": ((_address,), ()),
+    "cuLibraryGetKernel": ((_address, _text), (_handle,)),
+    "cuLibraryGetKernelCount": ((_address,), (_uint,)),
+    "cuKernelGetName": ((_address,), (_text,)),
+    "cuKernelGetFunction": ((_address,), (_handle,)),
+    "cuFuncGetAttribute": ((_int, _address), (_int,)),
+    "cuFuncSetAttribute": ((_address, _int, _int), ()),
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (
-        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
         (_address, _int, _size),
         (_int,),
     ),
-    "cuEventCreate": ("cuEventCreate", (_uint,), (_handle,)),
-    "cuEventRecord": ("cuEventRecord", (_address, _address), ()),
-    "cuEventSynchronize": ("cuEventSynchronize", (_address,), ()),
-    "cuEventElapsedTime": ("cuEventElapsedTime", (_address, _address), (_float,)),
-    "cuEventDestroy": ("cuEventDestroy_v2", (_address,), ()),
-    "cuStreamWaitEvent": ("cuStreamWaitEvent", (_address, _address, _uint), ()),
+    "cuEventCreate": ((_uint,), (_handle,)),
+    "cuEventRecord": ((_address, _address), ()),
+    "cuEventSynchronize": ((_address,), ()),
+    "cuEventElapsedTime": ((_address, _address), (_float,)),
+    "cuEventDestroy": ((_address,), ()),
+    "cuStreamWaitEvent": ((_address, _address, _uint), ()),
+}
+
+#: Functions that the library has under another name since their arguments changed.
+_SYMBOLS = {
+    "cuDeviceTotalMem": "cuDeviceTotalMem_v2",
+    "cuCtxPushCurrent": "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent": "cuCtxPopCurrent_v2",
+    "cuEventDestroy": "cuEventDestroy_v2",
 }
 
 
@@ -131,8 +137,8 @@ class DriverLibrary:
     def __getattr__(self, name: str) -> Callable[..., tuple[Any, ...]]:
         if name not in _PLAIN:
             raise AttributeError(f"numjit uses no function {name!r} of the driver")
-        symbol, arguments, results = _PLAIN[name]
-        function = self._function(symbol, *(_address,) * len(results), *arguments)
+        arguments, results = _PLAIN[name]
+        function = self._function(_SYMBOLS.get(name, name), *(_address,) * len(results), *arguments)
 
         def call(*given: Any) -> tuple[Any, ...]:
             found = [kind() for kind in results]

@@ -4,9 +4,9 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from tests.cases import both_kinds, pair
+from tests.support.trainable import Network
 
 SWIGLU = pair(
     lambda x, gate: x / (1 + math.exp(-x)) * gate,
@@ -20,19 +20,6 @@ HUBER = pair(
     "return d < delta ? T(0.5) * d * d : delta * (d - T(0.5) * delta); }",
     delta=1.0,
 )
-
-
-class Network(nn.Module):
-    """Two layers around a gated activation."""
-
-    def __init__(self, activation):
-        super().__init__()
-        self.activation = activation
-        self.first, self.second = nn.Linear(6, 32), nn.Linear(16, 1)
-
-    def forward(self, x):
-        """Return one number a row."""
-        return self.second(self.activation(*self.first(x).chunk(2, dim=-1)))
 
 
 def losses(activation, loss, device, steps=60):

@@ -11,10 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F
-from torch import nn
 
 import numjit
 from tests.cases import run_python
+from tests.support.trainable import Network
 
 pytestmark = [
     pytest.mark.gpu,
@@ -281,19 +281,6 @@ def test_loading_beside_another_thread_s_capture():
     assert not isinstance(found[0], Exception), found
     graph.replay()
     close([result, operation(x, x)], [python(x, x), found[0](x, x)])
-
-
-class Network(nn.Module):
-    """Two layers around a gated activation."""
-
-    def __init__(self, activation):
-        super().__init__()
-        self.activation = activation
-        self.first, self.second = nn.Linear(6, 32), nn.Linear(16, 1)
-
-    def forward(self, x):
-        """Return one number a row."""
-        return self.second(self.activation(*self.first(x).chunk(2, dim=-1)))
 
 
 def network(activation):
