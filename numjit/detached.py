@@ -21,17 +21,22 @@ __all__ = ["Detached"]
 class Detached(FastCallable):
     """An operation, called with one value a parameter by position; results are torch's, and not recorded.
 
-    Whoever calls it has refreshed the operation and knows that neither a mode nor a transform nor a batch nor
-    a tensor class of its own is to see the call.
+    Whoever calls it knows that neither a mode nor a transform nor a batch nor a tensor class of its own is to
+    see the call.
 
     Parameters
     ----------
     operation
         What it calls.
+    refreshes
+        Whether a call that the launcher does not answer, which looks at what the functor captures by itself,
+        refreshes the operation; else whoever calls has.
     """
 
-    def __init__(self, operation: Elementwise) -> None:
+    def __init__(self, operation: Elementwise, *, refreshes: bool = False) -> None:
         self._operation = operation
+        self._refreshes = refreshes
+        self._fingerprint = operation.fingerprint
         self.warm = WarmPath()
         functor = operation.functor
         self.warm.fast = fast_calls(self, functor, [None] * len(functor.signature.parameters), detached=True)
@@ -40,12 +45,17 @@ class Detached(FastCallable):
     def __call__(self, *bound: Any) -> Any:
         """Compute; one array, or a tuple of several."""
         operation, warm = self._operation, self.warm
+        if self._refreshes:
+            operation.refresh()
+            if self._fingerprint != operation.fingerprint:
+                self._fingerprint = operation.fingerprint
+                self.forget()
         key = warm.key(operation.fingerprint, bound, detached=True)
         if key is not None:
             result = warm.run(key, bound)
             if result is not None:
                 return result
-        results = operation.compute_detached(bound, key)
+        results = operation.compute_detached(bound, key, warm)
         return results[0] if len(results) == 1 else results
 
     def forget(self) -> None:

@@ -186,9 +186,11 @@ class Elementwise(FastCallable):
 
         return Detached(self)
 
-    def compute_detached(self, bound: Sequence[Any], key: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        """Run a call of `detached` the general way."""
-        return self._compute(self.plain_request, bound, None, key, "torch", self.detached.warm)
+    def compute_detached(
+        self, bound: Sequence[Any], key: tuple[Any, ...] | None, warm: WarmPath
+    ) -> tuple[Any, ...]:
+        """Run a call that records nothing the general way; `warm` keeps it for the next time."""
+        return self._compute(self.plain_request, bound, None, key, "torch", warm)
 
     def compute(self, request: autograd.Request, bound: Sequence[Any]) -> tuple[Any, ...]:
         """Run a call on bound arguments without recording it: one tensor per output."""

@@ -32,7 +32,8 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
     is_grad_enabled = torch.is_grad_enabled
     transforms = torch._C._are_functorch_transforms_active
     redispatch = overload.redispatch
-    compute = operator.compute
+    compute, detached = operator.compute, operator.detached
+    count = len(overload._schema.arguments)
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if transforms():
@@ -40,7 +41,7 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
         if (is_grad_enabled() and any_requires_grad(*args)) or forward_ad._current_level >= 0:
             return _nodes()[0].apply(_Call(operator, overload, keyset & after, kwargs), None, *args)
         if _is_last(keyset.raw_repr()):
-            return compute(*args, **kwargs)
+            return detached(*args) if len(args) == count else compute(*args, **kwargs)
         with below():
             return redispatch(keyset & after, *args, **kwargs)
 

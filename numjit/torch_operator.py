@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.autograd import tangent
+from numjit.detached import Detached
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
 from numjit.torch_gradient import autograd_kernel
@@ -55,6 +56,8 @@ class TorchOp:
         self.__doc__ = functor.__doc__
         self._namespace, self._base = check_name(name)
         self._autocast = dict(autocast)
+        #: Runs a call below autograd, where torch's dispatcher has passed modes, transforms and classes.
+        self.detached = Detached(functor, refreshes=True)
         self._flops = flops if flops is not None else _estimate(functor)
         signature = functor.functor.signature
         if len(signature.operands) == len(signature.raws):
@@ -187,10 +190,7 @@ class TorchOp:
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call below autograd, whatever its tensors require."""
-        functor = self.functor
-        functor.refresh()
-        # Torch's dispatcher has passed modes, transforms and tensor classes already.
-        return functor.detached(*self.values(args, kwargs))
+        return self.detached(*self.values(args, kwargs))
 
     def _compute_out(self, *args: Any, **kwargs: Any) -> None:
         functor = self.functor
