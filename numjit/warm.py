@@ -50,6 +50,8 @@ class Entry:
         How often the launcher had forgotten its plans when it took this one.
     fingerprint
         The functor's when the call was planned.
+    allocation
+        How other libraries than torch allocate the results; made at the first repetition.
     """
 
     shape: tuple[int, ...]
@@ -68,6 +70,7 @@ class Entry:
     fast: bool | None = None
     generation: int = 0
     fingerprint: str = ""
+    allocation: Any = None
 
     def compute(self, pointers: Sequence[int], bound: Sequence[Any]) -> None:
         """Run the CPU loop on addresses, outputs first, and the call's numbers."""

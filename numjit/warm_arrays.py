@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numjit.arrays.allocate import empty
+from numjit.arrays.numpy_arrays import to_numpy_dtype
+from numjit.semantics.strides import contiguous_strides
 
 if TYPE_CHECKING:
     from numjit.warm import Entry
@@ -37,7 +40,7 @@ def _address_numpy(array: Any) -> int:
 
 
 def _address_cupy(array: Any) -> int:
-    return int(array.data.ptr)
+    return array.data.ptr  # type: ignore[no-any-return]
 
 
 _peeks: dict[type, Callable[[Any], tuple[Any, ...] | None]] = {np.ndarray: _peek_numpy}
@@ -82,21 +85,35 @@ def key(fingerprint: str, default_dtype: Any, bound: Sequence[Any]) -> tuple[Any
 
 def run(entry: Entry, bound: Sequence[Any]) -> Any:
     """Repeat a call: its result, or a tuple of several."""
-    library = entry.library
-    made = [empty(library, entry.shape, entry.strides, dtype, entry.device) for dtype in entry.outputs]
-    address = _address_numpy if library == "numpy" else _address_cupy
-    pointers = [view.pointer for _, view in made]
+    if entry.allocation is None:
+        entry.allocation = _allocation(entry)
+    made = [allocate() for allocate in entry.allocation]
+    pointers = [pointer for _, pointer in made]
+    address = _address_numpy if entry.library == "numpy" else _address_cupy
     pointers += [address(bound[k]) for k in entry.memory]
     if entry.runner is not None:
         entry.compute(pointers, bound)
     else:
-        entry.launch(pointers, bound, _cupy_stream(entry.device_index))
-    return made[0][0] if len(made) == 1 else tuple(array for array, _ in made)
+        current = sys.modules["cupy"].cuda.get_current_stream
+        entry.launch(pointers, bound, current(entry.device_index).ptr)
+    return made[0][0] if len(made) == 1 else tuple([array for array, _ in made])
 
 
-def _cupy_stream(device_index: int) -> int:
-    cuda = sys.modules["cupy"].cuda
-    if cuda.runtime.getDevice() == device_index:
-        return int(cuda.get_current_stream().ptr)
-    with cuda.Device(device_index):  # CuPy keeps one current stream a device
-        return int(cuda.get_current_stream().ptr)
+def _allocation(entry: Entry) -> list[Callable[[], tuple[Any, int]]]:
+    """Return what makes each result, with its address."""
+    is_numpy = entry.library == "numpy"
+    module = sys.modules[entry.library]
+    new: Callable[..., Any] = module.ndarray
+    address = _address_numpy if is_numpy else _address_cupy
+    here = None if is_numpy else module.cuda.runtime.getDevice
+    shape, index = entry.shape, entry.device_index
+    is_plain = entry.strides == contiguous_strides(shape)
+
+    def make(dtype: Any, own: Any) -> tuple[Any, int]:
+        if is_plain and (here is None or here() == index):  # CuPy allocates on its current device
+            array = new(shape, own)
+            return array, address(array)
+        array, view = empty(entry.library, shape, entry.strides, dtype, entry.device)
+        return array, view.pointer
+
+    return [functools.partial(make, dtype, to_numpy_dtype(dtype)) for dtype in entry.outputs]
