@@ -424,7 +424,7 @@ class Call:
         if plan.empty:
             build.check_functor(self._functor, plan.specialisation, device.index)
             return
-        from numjit.runtime.devices import limiting_shared_bytes, max_parameter_bytes
+        from numjit.runtime.devices import has_fast_memory, limiting_shared_bytes, max_parameter_bytes
         from numjit.runtime.launch import Launcher
 
         rows, itemsizes = self._operand_strides(plan, arguments, outs)
@@ -445,7 +445,7 @@ class Call:
         chosen = choose(
             layout, itemsizes, addresses, len(outs), virtual=int(plan.numbered),
             value_bytes=8 * len(formats), parameter_bytes=max_parameter_bytes(device.index),
-            knobs=knobs,
+            knobs=knobs, fast_memory=has_fast_memory(device.index),
         )  # fmt: skip
         spec = ShellSpec(
             tuple(

@@ -73,6 +73,6 @@ def _show(trials: Sequence[Trial]) -> None:
         mark = " <- kept" if trial.knobs == winner else ""
         knobs = trial.knobs
         shown = f"block {knobs.block:4d}  vectors {knobs.vectors}  width {knobs.width:2d}"
-        if knobs.streams:
+        if knobs.adapts:
             shown = "as chosen without tuning"
         print(f"  {shown:34s}: {trial.seconds * 1e6:9.2f} us{mark}")

@@ -30,6 +30,8 @@ __all__ = ["read_targets", "run"]
 
 #: A compute capability, or None for the CPU.
 Target = tuple[int, int] | None
+#: A target, and whether its memory is fast: GPUs of one compute capability take different launch shapes.
+Card = tuple[Target, bool]
 Progress = Callable[[int, int, str], None]
 #: Shells that make up for the half second that a process takes to import Numba.
 _SHELLS_A_WORKER = 4
@@ -79,7 +81,7 @@ def run(
 ) -> Warmed:
     """Build; the parameters are those of `numjit.warmup`."""
     started = time.perf_counter()
-    where = read_targets(targets)
+    where = _cards(targets)
     _require_writable_cache()
     if jobs is not None and jobs < 1:
         raise ArgumentError(f"jobs={jobs}; it must be 1 or more")
@@ -92,7 +94,7 @@ def run(
     else:
         if not signatures:
             signatures = _signatures(functor, dtypes, ("contiguous",) if layouts is None else layouts)
-        kernels = [_plan(functor, operands, scalars, cc) for cc in where for operands in signatures]
+        kernels = [_plan(functor, operands, scalars, card) for card in where for operands in signatures]
         kernels = list(dict.fromkeys(kernels))
         shells = [(kernel.spec, kernel.cc) for kernel in kernels if kernel.spec and kernel.cc]
     shells = list(dict.fromkeys((spec, build.compile_target(cc)[0]) for spec, cc in shells))
@@ -172,10 +174,13 @@ def _collect(pending: Sequence[concurrent.futures.Future[None]], errors: list[Ba
 # -------------------------------------------------------------------------------------- what to build
 
 
-def _plan(functor: Functor, operands: Sequence[Any], scalars: Mapping[str, Any], cc: Target) -> _Kernel:
+def _plan(functor: Functor, operands: Sequence[Any], scalars: Mapping[str, Any], card: Card) -> _Kernel:
+    cc, fast_memory = card
     described = describe(functor, operands, scalars, on_gpu=cc is not None)
     specialisation = specialise(functor, described, on_gpu=cc is not None)
-    spec = None if cc is None else shell_for(functor, described, specialisation)
+    spec = None
+    if cc is not None:
+        spec = shell_for(functor, described, specialisation, fast_memory=fast_memory)
     return _Kernel(functor, specialisation, described.storages, described.view_bits, spec, cc)
 
 
@@ -187,23 +192,38 @@ def _signatures(functor: Functor, dtypes: Sequence[Any], layouts: Sequence[str])
 
 
 def _common_shells(
-    targets: Sequence[Target], dtypes: Sequence[Any], layouts: Sequence[str], inputs: Sequence[int]
+    cards: Sequence[Card], dtypes: Sequence[Any], layouts: Sequence[str], inputs: Sequence[int]
 ) -> list[tuple[ShellSpec, tuple[int, int]]]:
-    devices = [cc for cc in targets if cc is not None]
-    if len(devices) < len(targets):
+    devices = [(cc, fast_memory) for cc, fast_memory in cards if cc is not None]
+    if len(devices) < len(cards):
         raise ArgumentError(
             "shells are for GPUs, and there is none here; say for which: targets='9.0' (--cc 9.0), or name "
             "a functor to build its CPU loops"
         )
-    specs = []
+    calls = []
     for name in dtypes:
         dtype = as_dtype(name)
         for count in inputs:
             for layout in layouts:
                 operands = operands_of(layout, dtype, count)
                 if operands is not None:
-                    specs.append(common_shell(operands, dtype))
-    return [(spec, cc) for cc in devices for spec in specs]
+                    calls.append((operands, dtype))
+    return [
+        (common_shell(operands, dtype, fast_memory=fast_memory), cc)
+        for cc, fast_memory in devices
+        for operands, dtype in calls
+    ]
+
+
+def _cards(targets: Any) -> list[Card]:
+    """Return what to build for: the kinds of this machine's GPUs, or every kind of the targets named."""
+    if targets is None:
+        return _own_cards()
+    return [
+        (cc, fast_memory)
+        for cc in read_targets(targets)
+        for fast_memory in ((False,) if cc is None else (False, True))
+    ]
 
 
 def read_targets(targets: Any) -> list[Target]:
@@ -215,7 +235,7 @@ def read_targets(targets: Any) -> list[Target]:
         One that is none.
     """
     if targets is None:
-        return _own_targets()
+        return list(dict.fromkeys(cc for cc, _ in _own_cards()))
     one = not isinstance(targets, list | tuple | set | frozenset) or (
         isinstance(targets, tuple) and all(type(n) is int for n in targets)
     )
@@ -235,14 +255,17 @@ def _read_target(target: Any) -> Target:
     return int(found[1]), int(found[2])
 
 
-def _own_targets() -> list[Target]:
+def _own_cards() -> list[Card]:
     from numjit.runtime import devices
 
     try:
-        found = [devices.compute_capability(index) for index in range(devices.device_count())]
+        found: list[Card] = [
+            (devices.compute_capability(index), devices.has_fast_memory(index))
+            for index in range(devices.device_count())
+        ]
     except DeviceError:
         found = []
-    return list(dict.fromkeys(found)) or [None]
+    return list(dict.fromkeys(found)) or [(None, False)]
 
 
 def _usable_cores() -> int:

@@ -162,7 +162,9 @@ def _placed(seen: ArrayView) -> ArrayView:
     return seen._replace(pointer=offset() * seen.dtype.itemsize)
 
 
-def shell_for(functor: Functor, described: Described, specialisation: Specialisation) -> ShellSpec:
+def shell_for(
+    functor: Functor, described: Described, specialisation: Specialisation, *, fast_memory: bool = False
+) -> ShellSpec:
     """Return the shell that a call takes, as `numjit.call` chooses it for a new result."""
     inputs = [
         InputSlot(dtypes.int64, None, raw=True)
@@ -176,6 +178,7 @@ def shell_for(functor: Functor, described: Described, specialisation: Specialisa
         [seen for seen in described.views if seen is not None],
         described.shapes,
         indexed=functor.uses_index,
+        fast_memory=fast_memory,
     )
 
 
@@ -186,6 +189,7 @@ def _shell(
     shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
     *,
     indexed: bool = False,
+    fast_memory: bool,
 ) -> ShellSpec:
     """Return the shell for operands in memory, of which new results are made.
 
@@ -201,6 +205,8 @@ def _shell(
         Shape and element strides of all operands that broadcast.
     indexed
         Whether the functor takes the element's number.
+    fast_memory
+        The kind of device; see `numjit.plan.choose.choose`.
 
     Raises
     ------
@@ -224,16 +230,17 @@ def _shell(
     bases = [0] * len(outputs) + [seen.pointer for seen in memory] + [0] * indexed
     addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]
     chosen = choose(
-        layout, itemsizes, addresses, len(outputs), virtual=int(indexed), parameter_bytes=_PARAMETER_BYTES
-    )
+        layout, itemsizes, addresses, len(outputs), virtual=int(indexed), parameter_bytes=_PARAMETER_BYTES,
+        fast_memory=fast_memory,
+    )  # fmt: skip
     return ShellSpec(tuple(OutputSlot(dtype, dtype) for dtype in outputs), tuple(inputs), chosen.variant)
 
 
-def common_shell(operands: Sequence[Operand], dtype: DType) -> ShellSpec:
+def common_shell(operands: Sequence[Operand], dtype: DType, *, fast_memory: bool = False) -> ShellSpec:
     """Return the shell of functors that take and give one dtype."""
     views = [_read("warmup", operand) for operand in operands]
     shapes = [(tuple(seen.shape), tuple(seen.strides)) for seen in views]
-    return _shell([InputSlot(dtype, dtype)] * len(views), [dtype], views, shapes)
+    return _shell([InputSlot(dtype, dtype)] * len(views), [dtype], views, shapes, fast_memory=fast_memory)
 
 
 def specialise(functor: Functor, described: Described, *, on_gpu: bool) -> Specialisation:

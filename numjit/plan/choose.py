@@ -34,8 +34,8 @@ class Knobs:
         Bytes of one access at most (16 is LDG.E.128).
     thread_bytes
         Bytes that a thread moves per operand and step at most; keeps mixed dtypes within the registers.
-    streams
-        Whether kernels that only stream (see `_streams`) run in smaller blocks at a lower occupancy.
+    adapts
+        Whether the measured shape for a kind of kernel and card takes the place of `block` and `vectors`.
     """
 
     block: int = 512
@@ -43,7 +43,7 @@ class Knobs:
     elements: int = 2
     width: int = 16
     thread_bytes: int = 64
-    streams: bool = True
+    adapts: bool = True
 
 
 #: Threads of a block, and part of a multiprocessor's threads, where a kernel only streams. With fewer
@@ -53,16 +53,25 @@ class Knobs:
 #: gelu in bfloat16 .966 : .993, which is why they are left alone; gelu in float32 .997 : .998.
 STREAM_BLOCK = 128
 STREAM_OCCUPANCY = 0.75
+#: Where the memory is fast for the multiprocessors there are, all of the threads have to read, and small
+#: blocks, which come and go one by one, keep it busier. On an H200 (bench/results/h200-shapes.txt) add
+#: float32 had 1.016 with three quarters of the threads and 1.030 with all (eager torch 1.025), a sum of 8
+#: 1.002 : 1.049; in bfloat16 swiglu's gradient .848 with blocks of 512 and .989 with blocks of 128, gelu's
+#: .891 : .955 (eager .938). Two vectors a thread give gelu in bfloat16 .940 in place of .857 (eager .840),
+#: and are even or lose where there are more inputs or wider elements.
+FAST_BLOCK = 128
+FAST_VECTORS = 2
 DEFAULT = Knobs()
 #: What autotuning tries besides the defaults.
 ALTERNATIVES = (
-    Knobs(streams=False),
-    Knobs(block=128, streams=False),
-    Knobs(block=256, streams=False),
-    Knobs(block=1024, streams=False),
-    Knobs(block=256, vectors=2, elements=4, streams=False),
-    Knobs(block=512, width=8, streams=False),
-    Knobs(block=256, width=8, streams=False),
+    Knobs(adapts=False),
+    Knobs(block=128, adapts=False),
+    Knobs(block=256, adapts=False),
+    Knobs(block=1024, adapts=False),
+    Knobs(block=128, vectors=2, elements=4, adapts=False),
+    Knobs(block=256, vectors=2, elements=4, adapts=False),
+    Knobs(block=512, width=8, adapts=False),
+    Knobs(block=256, width=8, adapts=False),
 )
 #: Ranks that have a kernel of their own; in between, dimensions of size 1 fill up.
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 25)
@@ -86,6 +95,7 @@ def choose(
     value_bytes: int = 0,
     parameter_bytes: int = PARAMETER_BYTES,
     knobs: Knobs = DEFAULT,
+    fast_memory: bool = False,
 ) -> Launch:
     """Choose the kernel for a layout.
 
@@ -105,6 +115,8 @@ def choose(
         Bytes of kernel parameters that the device takes.
     knobs
         What may be tuned.
+    fast_memory
+        Whether the device moves more bytes a second for each multiprocessor than an H100.
 
     Raises
     ------
@@ -129,9 +141,15 @@ def choose(
         for mode, width, itemsize in zip(modes, widths, itemsizes, strict=True)
     )
     even = size % vector == 0
-    unroll = knobs.elements if vector == 1 else knobs.vectors
-    streams = knobs.streams and not tiled and _streams(layout, itemsizes[:real], modes)
-    block = STREAM_BLOCK if streams else knobs.block
+    block, vectors, occupancy = knobs.block, knobs.vectors, 1.0
+    if knobs.adapts and not tiled:
+        if fast_memory:
+            block = FAST_BLOCK
+            if contiguous and real - outputs == 1 and max(itemsizes[:real]) < 4:
+                vectors = FAST_VECTORS
+        elif _streams(layout, itemsizes[:real], modes):
+            block, occupancy = STREAM_BLOCK, STREAM_OCCUPANCY
+    unroll = knobs.elements if vector == 1 else vectors
     if tiled:
         launch = _tiled(layout, itemsizes, accesses, vector, block)
     elif contiguous:
@@ -140,8 +158,7 @@ def choose(
         launch = Launch(variant, grid, (size,))
     else:
         launch = _strided(layout, itemsizes, accesses, vector, unroll if even else 1, block, even=even)
-    if streams:
-        launch = dataclasses.replace(launch, occupancy=STREAM_OCCUPANCY)
+    launch = dataclasses.replace(launch, occupancy=occupancy)
     needed = len(itemsizes) * 8 + value_bytes + len(launch.extents) * launch.variant.index_bits // 8
     if needed > parameter_bytes:
         raise ArgumentError(

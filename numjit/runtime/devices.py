@@ -17,6 +17,7 @@ __all__ = [
     "device_count",
     "device_name",
     "driver_version",
+    "has_fast_memory",
     "limiting_shared_bytes",
     "max_parameter_bytes",
     "pointer_device",
@@ -26,6 +27,8 @@ __all__ = [
 #: Parameter space of a kernel: 4 KiB; since CUDA 12.1 and compute capability 7.0 nearly 32 KiB.
 _SMALL_PARAMETERS = 4096
 _LARGE_PARAMETERS = 32764
+#: Bytes a second for each multiprocessor: 25e9 on an H100, 36e9 on an H200.
+_FAST_MEMORY = 30e9
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 
@@ -137,6 +140,14 @@ def properties(device_index: int) -> DeviceProperties:
         ask("L2_CACHE_SIZE"),
         int(check(cu.cuDeviceTotalMem(device), f"ask cuda:{device_index} for its memory")),
         bandwidth or None,
+    )
+
+
+def has_fast_memory(device_index: int) -> bool:
+    """Return whether the device moves more bytes a second for each multiprocessor than an H100 does."""
+    known = properties(device_index)
+    return (
+        known.memory_bandwidth is not None and known.memory_bandwidth > known.multiprocessors * _FAST_MEMORY
     )
 
 

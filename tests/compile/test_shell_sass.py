@@ -41,10 +41,11 @@ def functor_code(inputs, output, cc):
     return compile_ltoir(source, cc=cc, name="add")
 
 
-def compiled(shape, rows, operand_dtypes, cc, addresses=None):
+def compiled(shape, rows, operand_dtypes, cc, addresses=None, *, fast_memory=False):
     """Plan a layout (byte strides over `shape`, output first), build its shell around an addition."""
     layout = coalesce(shape, rows)
-    launch = choose(layout, [d.itemsize for d in operand_dtypes], addresses or [0] * len(rows), 1)
+    sizes = [d.itemsize for d in operand_dtypes]
+    launch = choose(layout, sizes, addresses or [0] * len(rows), 1, fast_memory=fast_memory)
     output, *inputs = operand_dtypes
     spec = ShellSpec((OutputSlot(output, output),), tuple(InputSlot(d, d) for d in inputs), launch.variant)
     code, _ = build.shell_code(spec, cc)
@@ -78,6 +79,20 @@ def test_contiguous_operands_of_every_dtype_use_128_bit_accesses(dtype, cc):
     else:
         assert found == (loads, loads // 2)
     assert cubin.registers <= 64
+
+
+@pytest.mark.parametrize("cc", [(9, 0), (10, 0)], ids=str)
+@pytest.mark.parametrize(
+    "kinds", [("bfloat16",) * 2, ("uint8",) * 2, ("float32",) * 2, ("float16",) * 3], ids="-".join
+)
+def test_launch_shapes_for_a_fast_memory_are_as_lean(kinds, cc):
+    kinds = [getattr(dtypes, name) for name in kinds]
+    variant, cubin = compiled((1 << 20,), contiguous_rows((1 << 20,), kinds), kinds, cc, fast_memory=True)
+    cubin.assert_lean()
+    assert variant.block == 128
+    assert variant.unroll == (2 if len(kinds) == 2 and kinds[0].itemsize < 4 else 1)
+    steps = variant.unroll * variant.vector * kinds[0].itemsize // 16
+    assert (cubin.count(WIDE_LOAD), cubin.count(WIDE_STORE)) == ((len(kinds) - 1) * steps, steps)
 
 
 MIXED = [

@@ -26,7 +26,7 @@ def test_shells_are_compiled_in_other_processes(cache, monkeypatch):
     keywords = {"targets": "9.0", "dtypes": ["float32"], "inputs": [1, 2], "jobs": 2}
     done = numjit.warmup(**keywords)
     assert done.found == 0
-    assert done.built == count(cache, ".shell") == 11
+    assert done.built == count(cache, ".shell") == 14  # three differ with the memory
     assert numjit.warmup(**keywords).built == 0
 
 
@@ -37,22 +37,22 @@ def test_kernels_of_both_kinds(cache, monkeypatch):
     calls = [(x, x), (x, x.t()), (x, x[0].bfloat16()), (x, 3)]
     for functor in (python, cpp):
         assert numjit.warmup(functor, *calls, targets=["9.0", (8, 0)]).built >= 8
-    assert count(cache, ".cubin") == 16
+    assert count(cache, ".cubin") == 20  # one of four calls takes another block where the memory is fast
     for functor in (python, cpp):
         assert numjit.warmup(functor, *calls, targets=["9.0", (8, 0)]).built == 0
     # a new functor of the kind: shells are there
     other = numjit.elementwise("template <typename T> T g(T x, T y, T a) { return x / a - y; }", a=1.0)
     monkeypatch.setattr("numjit.toolchain.numba_cuda.compile_kernel", lambda *a, **k: pytest.fail("a shell"))
-    assert numjit.warmup(other, *calls, targets="9.0").built == 4
+    assert numjit.warmup(other, *calls, targets="9.0").built == 5
 
 
 def test_the_command_without_a_gpu(cache, capsys):
     assert main(["warmup", "--cc", "9.0", "10.0", "--dtypes", "float16", "--inputs", "1", "--layouts",
                  "contiguous", "strided", "--jobs", "1"]) == 0  # fmt: skip
     shown = capsys.readouterr()
-    assert shown.out.startswith("shells: built 4, found 0")
-    assert "[4/4] shell sm_" in shown.err
-    assert count(cache, ".shell") == 4
+    assert shown.out.startswith("shells: built 8, found 0")
+    assert "[8/8] shell sm_" in shown.err
+    assert count(cache, ".shell") == 8
 
 
 def test_raw_and_indexed_functors(cache):

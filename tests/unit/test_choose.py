@@ -125,7 +125,7 @@ def test_only_kernels_that_stream_leave_a_part_of_the_card_empty(name):
     launch = choose(layout, itemsizes, [0] * len(rows), 1)
     assert (launch.occupancy < 1) is streams
     assert launch.variant.block == (STREAM_BLOCK if streams else DEFAULT.block)
-    full = choose(layout, itemsizes, [0] * len(rows), 1, knobs=Knobs(streams=False))
+    full = choose(layout, itemsizes, [0] * len(rows), 1, knobs=Knobs(adapts=False))
     assert full.occupancy == 1
     assert full.variant.accesses == launch.variant.accesses
 
@@ -142,3 +142,42 @@ def test_shared_memory_limits_the_blocks_of_a_multiprocessor(threads, shared, bl
     assert shared // (bytes_each + 1024) == blocks
     assert bytes_each % 128 == 0
     assert devices.limiting_shared_bytes(0, 512, 1.0) == 0
+
+
+FAST = {
+    "one input of two bytes": ((1 << 20,), [(2,), (2,)], [2, 2], 128, 2),
+    "two inputs of two bytes": ((1 << 20,), [(2,)] * 3, [2] * 3, 128, 1),
+    "one input of four bytes": ((1 << 20,), [(4,), (4,)], [4, 4], 128, 1),
+    "inner slice of two bytes": ((512, 1000), [(2000, 2), (2016, 2)], [2, 2], 128, 1),
+    "column": ((512, 1024), [(4096, 4), (4, 0)], [4, 4], 128, 1),
+    "transposed": ((512, 512), [(2048, 4), (4, 2048)], [4, 4], 512, 1),
+}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_fast_memory_is_read_by_all_threads_in_small_blocks(name):
+    shape, rows, itemsizes, block, unroll = FAST[name]
+    layout = coalesce(shape, rows)
+    launch = choose(layout, itemsizes, [0] * len(rows), 1, fast_memory=True)
+    assert (launch.variant.block, launch.variant.unroll, launch.occupancy) == (block, unroll, 1)
+    covered = launch.grid * block * launch.variant.vector * unroll
+    if launch.variant.kind == "contiguous":
+        assert layout.shape[0] <= covered < layout.shape[0] + block * launch.variant.vector * unroll
+    given = choose(layout, itemsizes, [0] * len(rows), 1, knobs=Knobs(adapts=False), fast_memory=True)
+    assert given == choose(layout, itemsizes, [0] * len(rows), 1, knobs=Knobs(adapts=False))
+
+
+@pytest.mark.parametrize(
+    ("card", "bandwidth", "fast"),
+    [
+        ("NVIDIA H100 80GB HBM3", 3.352e12, False),
+        ("NVIDIA H200", 4.814e12, True),
+        ("one that does not say", None, False),
+    ],
+)
+def test_which_memory_is_fast(card, bandwidth, fast, monkeypatch):
+    from numjit.runtime import devices
+
+    known = devices.DeviceProperties(card, (9, 0), 132, 2048, 233472, 1024, 0, 0, bandwidth)
+    monkeypatch.setattr(devices, "properties", lambda index: known)
+    assert devices.has_fast_memory(0) is fast

@@ -27,6 +27,7 @@ def gpu_call(monkeypatch):
 
     monkeypatch.setattr(launch, "Launcher", Recorder)
     monkeypatch.setattr(devices, "max_parameter_bytes", lambda _: 4096)
+    monkeypatch.setattr(devices, "has_fast_memory", lambda _: False)
     monkeypatch.setattr(devices, "limiting_shared_bytes", lambda *_: 0)
     monkeypatch.setattr(build, "build_kernel", lambda *_: None)
     monkeypatch.setattr(call, "launch_stream", lambda *_: 0)

@@ -42,11 +42,12 @@ def cache(monkeypatch, tmp_path):
     return tmp_path / "cache"
 
 
-def variants(operation, *operands, on_gpu=True, **scalars):
+def variants(operation, *operands, on_gpu=True, fast_memory=False, **scalars):
     """Return the shell's text for a described call of a C++ functor."""
     functor = operation.functor
     described = describe(functor, operands, scalars, on_gpu=on_gpu)
-    return str(shell_for(functor, described, functor.specialise(described.types, dtypes.float32)))
+    made = functor.specialise(described.types, dtypes.float32)
+    return str(shell_for(functor, described, made, fast_memory=fast_memory))
 
 
 # -------------------------------------------------------------------------------------------- describing
@@ -140,7 +141,8 @@ class _Asked(Exception):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "uint8"])
-def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, monkeypatch):
+@pytest.mark.parametrize("fast_memory", [False, True])
+def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, fast_memory, monkeypatch):
     """The same operands, once described and once as arrays on a device that is not there."""
     from numjit import build
     from numjit.arguments import Arguments
@@ -151,7 +153,7 @@ def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, 
 
     functor = AXPY.functor
     operands = operands_of(layout, dtype, 2)
-    described = variants(AXPY, *operands)
+    described = variants(AXPY, *operands, fast_memory=fast_memory)
     views = [
         ArrayView(
             4096 + given.offset * given.element.itemsize, given.element, given.shape,
@@ -170,6 +172,7 @@ def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, 
 
     monkeypatch.setattr(build, "build_kernel", ask)
     monkeypatch.setattr(devices, "max_parameter_bytes", lambda index: 4096)
+    monkeypatch.setattr(devices, "has_fast_memory", lambda index: fast_memory)
     with pytest.raises(_Asked) as asked:
         Call(functor, ["x", "y", "alpha"], 2).run(arguments, None, None)
     assert str(asked.value) == described
@@ -258,6 +261,18 @@ def test_targets():
     for bad in ("9", "gpu", 9.0j, (9,), [(9, 0, 0)]):
         with pytest.raises(ArgumentError):
             read_targets(bad)
+
+
+def test_a_target_that_is_not_here_gets_the_shapes_of_every_kind_of_memory(monkeypatch):
+    from numjit.ahead.run import _cards
+    from numjit.runtime import devices
+
+    assert _cards(["cpu", "9.0"]) == [(None, False), ((9, 0), False), ((9, 0), True)]
+    monkeypatch.setattr(devices, "device_count", lambda: 3)
+    monkeypatch.setattr(devices, "compute_capability", lambda index: (9, 0))
+    monkeypatch.setattr(devices, "has_fast_memory", lambda index: index == 2)
+    assert _cards(None) == [((9, 0), False), ((9, 0), True)]
+    assert read_targets(None) == [(9, 0)]
 
 
 def test_common_shells_have_every_kind_of_variant():
