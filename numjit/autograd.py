@@ -87,6 +87,7 @@ def needs_gradient(bound: Sequence[Any]) -> bool | None:
     core = torch._C
     if (
         core._len_torch_dispatch_stack()
+        or core._is_tracing()
         or core._are_functorch_transforms_active()
         or torch.autograd.forward_ad._current_level >= 0
     ):

@@ -48,8 +48,8 @@ def is_traced() -> bool:
 def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
     """Make a call through the functor's torch operator, or answer NotImplemented where there is no need.
 
-    There is under modes (fake tensors, tracing, counters) and for tensor classes with a
-    ``__torch_dispatch__`` of their own. Transforms and forward mode see `numjit.autograd`'s node.
+    There is under modes (fake tensors, tracing, counters), under ``torch.jit.trace``, and for tensor classes
+    with a ``__torch_dispatch__`` of their own. Transforms and forward mode see `numjit.autograd`'s node.
     """
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "func"):
@@ -58,7 +58,8 @@ def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
     if not tensors or len(operation._raws) == operation._operands:
         return NotImplemented
     core = torch._C
-    if core._len_torch_dispatch_stack() or any(_is_wrapper(torch, type(tensor)) for tensor in tensors):
+    watched = core._len_torch_dispatch_stack() or core._is_tracing()
+    if watched or any(_is_wrapper(torch, type(tensor)) for tensor in tensors):
         from numjit.torch_operator import opaque_op
 
         count = operation._operands

@@ -113,7 +113,9 @@ class WarmPath:
             if not hasattr(torch, "get_default_dtype"):  # it is being imported
                 return None
             self._torch = torch
-        if torch._C._len_torch_dispatch_stack():  # fake tensors, tracing, ...
+        if (
+            torch._C._len_torch_dispatch_stack() or torch._C._is_tracing()
+        ):  # fake tensors, torch.jit.trace, ...
             return None
         if torch._C._are_functorch_transforms_active():
             return None

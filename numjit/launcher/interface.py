@@ -53,6 +53,7 @@ class Api(enum.IntEnum):
     EMPTY = enum.auto()  # torch functions: empty_strided(size, stride, dtype)
     DEFAULT_DTYPE = enum.auto()
     MODES = enum.auto()  # how many dispatch modes are active
+    TRACING = enum.auto()  # whether torch.jit.trace records
     GRAD_MODE = enum.auto()
     WRITTEN = enum.auto()  # counts a write of the tensors of a tuple
     RECORD_OFFSET = enum.auto()  # in an operation: its record (an array)

@@ -119,6 +119,7 @@ def _torch_objects(torch: Any) -> dict[Api, Any] | None:
             Api.EMPTY: torch._C._dynamo.guards._empty_strided_cuda,
             Api.DEFAULT_DTYPE: torch.get_default_dtype,
             Api.MODES: torch._C._len_torch_dispatch_stack,
+            Api.TRACING: torch._C._is_tracing,
             Api.GRAD_MODE: torch.is_grad_enabled,
             Api.WRITTEN: torch._C._increment_version,
         }

@@ -116,6 +116,12 @@ class _Describe(_Program):
             self.give_up()
         self.release(found)  # small ints are never freed
         self.jump_if(self.compare("!=", found, self.api(Api.ZERO)), self._fail)
+        found = self.ask(Api.TRACING)
+        with self.when(self.is_zero(found)):
+            self.clear_error()
+            self.give_up()
+        self.release(found)  # nor are bools
+        self.jump_if(self.compare("==", found, self.api(Api.TRUE)), self._fail)
 
     def give_up(self) -> None:
         """Leave for the general way, from inside a conditional."""

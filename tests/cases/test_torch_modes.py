@@ -231,3 +231,25 @@ def test_the_gradient_that_a_name_tells_is_the_only_one_that_is_derived(kind):
         assert not hasattr(torch.ops.numjit, missing)
     assert getattr(torch.ops.numjit, name).default._schema.name == f"numjit::{name}"
     assert len(operation.derivatives) <= 2  # by (0, 4), and by all that there is of ff
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*:DeprecationWarning")
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("training", [False, True])
+def test_torch_jit_trace(name, training, device):
+    """Also of calls that the launcher answers otherwise, which are those that were made before."""
+    from numjit.launcher.attach import wait
+
+    function = layer(OPERATIONS[name])
+    x, y = inputs((6, 8), 0, device, requires_grad=training)
+    for _ in range(4):
+        function(x, y)
+    if device == "cuda":
+        assert wait()
+        for _ in range(3):
+            function(x, y)
+    traced = torch.jit.trace(function, (x, y))
+    assert sum("numjit" in node.kind() for node in traced.graph.nodes()) == 1
+    for seed, shape in ((1, (6, 8)), (2, (3, 8))):
+        x, y = inputs(shape, seed, device, requires_grad=training)
+        torch.testing.assert_close(answers(traced, x, y), answers(function, x, y))
