@@ -5,6 +5,7 @@ Each test starts its processes once and makes all of its checks there.
 
 import datetime
 import math
+import os
 import types
 
 import pytest
@@ -88,6 +89,7 @@ def _member(rank, count, port, device, body):
         body(rank, count, device)
     finally:
         dist.destroy_process_group()
+    os._exit(0)  # at the interpreter's own end, threads that torch still has may abort
 
 
 def on(count):
