@@ -243,10 +243,12 @@ def link_kernel(
     from numjit.toolchain import nvjitlink
 
     if isinstance(functor, CppFunctor):
-        # NVRTC works beside Numba, or beside the 7 ms that loading the linker takes.
+        # NVRTC works beside Numba, or beside the 7 ms that loading the linker takes, and what comes after it.
         with beside(lambda: device_code(functor, specialisation, cc)) as result:
             code, _ = shell_code(spec, cc)
             nvjitlink.version()
+            from numjit.runtime import launch  # noqa: F401
+
             functor_code = result()
     else:
         functor_code = device_code(functor, specialisation, cc)
@@ -279,13 +281,14 @@ def build_kernel(
 ) -> Kernel:
     """Return the loaded kernel of functor and shell for a device."""
     from numjit.runtime import devices
-    from numjit.runtime.launch import load
 
     cc = devices.compute_capability(device_index)
     key = (functor.fingerprint(), specialisation, spec, cc)
 
     def build() -> Kernel:
         code, is_ptx = kernel_image(functor, specialisation, spec, cc)
+        from numjit.runtime.launch import load
+
         return load(code + b"\0" if is_ptx else code)
 
     return _kernels.get_or_build(key, build)
