@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numjit import __version__, dtypes
 from numjit.cache import Memo, default_store, digest
 from numjit.cache.keys import sources_digest, version_of
-from numjit.errors import DeviceError, ToolchainError
+from numjit.errors import CompilationError, DeviceError, ToolchainError
 from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
@@ -139,11 +139,7 @@ def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int,
     if found is not None:
         return found
     if isinstance(functor, CppFunctor):
-        from numjit.functor.cpp_source import device_source
-        from numjit.toolchain.nvrtc import compile_ltoir
-
-        source = device_source(functor, specialisation, FUNCTOR_SYMBOL)
-        made = compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
+        made = _compile_cpp(functor, specialisation, FUNCTOR_SYMBOL, cc)
     else:
         from numjit.functor.device import compile_device
 
@@ -151,6 +147,28 @@ def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int,
             made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
     default_store().put(key, ".ltoir", made)
     return made
+
+
+def _compile_cpp(
+    functor: CppFunctor,
+    specialisation: Specialisation,
+    symbol: str,
+    cc: tuple[int, int],
+    *,
+    for_kernels: bool = False,
+) -> bytes:
+    """Compile a C++ functor with what it uses of numjit's headers; where that is not enough, with all."""
+    from numjit.functor.cpp_source import device_source
+    from numjit.toolchain.nvrtc import compile_ltoir
+
+    def compiled(*, whole: bool) -> bytes:
+        source = device_source(functor, specialisation, symbol, for_kernels=for_kernels, whole=whole)
+        return compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
+
+    try:
+        return compiled(whole=False)
+    except CompilationError:
+        return compiled(whole=True)
 
 
 def device_function(
@@ -168,11 +186,7 @@ def device_function(
     code = default_store().get(key, ".ltoir")
     if code is None:
         if isinstance(functor, CppFunctor):
-            from numjit.functor.cpp_source import device_source
-            from numjit.toolchain.nvrtc import compile_ltoir
-
-            source = device_source(functor, specialisation, symbol, for_kernels=True)
-            code = compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
+            code = _compile_cpp(functor, specialisation, symbol, cc, for_kernels=True)
         else:
             from numjit.functor.device import compile_device
 
@@ -243,10 +257,12 @@ def link_kernel(
     from numjit.toolchain import nvjitlink
 
     if isinstance(functor, CppFunctor):
-        # NVRTC works beside Numba, or beside the 7 ms that loading the linker takes.
+        # NVRTC works beside Numba, or beside the 7 ms that loading the linker takes, and what comes after it.
         with beside(lambda: device_code(functor, specialisation, cc)) as result:
             code, _ = shell_code(spec, cc)
             nvjitlink.version()
+            from numjit.runtime import launch  # noqa: F401
+
             functor_code = result()
     else:
         functor_code = device_code(functor, specialisation, cc)
@@ -279,13 +295,14 @@ def build_kernel(
 ) -> Kernel:
     """Return the loaded kernel of functor and shell for a device."""
     from numjit.runtime import devices
-    from numjit.runtime.launch import load
 
     cc = devices.compute_capability(device_index)
     key = (functor.fingerprint(), specialisation, spec, cc)
 
     def build() -> Kernel:
         code, is_ptx = kernel_image(functor, specialisation, spec, cc)
+        from numjit.runtime.launch import load
+
         return load(code + b"\0" if is_ptx else code)
 
     return _kernels.get_or_build(key, build)

@@ -26,7 +26,6 @@ from numjit.outputs import GivenOutputs
 from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
 from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
-from numjit.tuning import best, layout_class
 from numjit.warm import Entry, WarmPath
 
 if TYPE_CHECKING:
@@ -240,6 +239,7 @@ class Call:
         from numjit.runtime.devices import device_name
         from numjit.runtime.driver import Current
         from numjit.runtime.streams import is_capturing
+        from numjit.tuning import best, layout_class
 
         stream, numbers = launch
         if any(outs) or is_capturing(stream):
@@ -425,7 +425,6 @@ class Call:
             build.check_functor(self._functor, plan.specialisation, device.index)
             return
         from numjit.runtime.devices import has_fast_memory, limiting_shared_bytes, max_parameter_bytes
-        from numjit.runtime.launch import Launcher
 
         rows, itemsizes = self._operand_strides(plan, arguments, outs)
         layout = self._coalesce(plan.shape, rows)
@@ -456,6 +455,8 @@ class Call:
             chosen.variant,
         )
         kernel = build.build_kernel(self._functor, plan.specialisation, spec, device.index)
+        from numjit.runtime.launch import Launcher
+
         extents = chosen.extents
         pointers = len(outs) + len(plan.memory) + plan.numbered
         parameters = ["Q"] * pointers + formats + ["q"] * len(extents)

@@ -149,12 +149,8 @@ def _toolchain(has_gpu: bool) -> Iterable[Entry]:
         yield Entry("libraries", "not looked for without cuda-bindings")
         return
     releases: dict[str, tuple[int, int]] = {}
-    for name, soname, version in (
-        ("NVRTC", "nvrtc", _nvrtc_version),
-        ("nvJitLink", "nvJitLink", _nvjitlink_version),
-        ("NVVM", "nvvm", None),
-    ):
-        yield _library(name, soname, version, has_gpu, releases)
+    for name, find in (("NVRTC", _nvrtc), ("nvJitLink", _nvjitlink), ("NVVM", _nvvm)):
+        yield _library(name, find, has_gpu, releases)
     linker = releases.get("nvJitLink")
     for name, release in releases.items():
         if linker and release > linker:
@@ -169,39 +165,38 @@ def _toolchain(has_gpu: bool) -> Iterable[Entry]:
 
 def _library(
     name: str,
-    soname: str,
-    version: Callable[[], tuple[int, int]] | None,
+    find: Callable[[], tuple[str, tuple[int, int] | None]],
     needed: bool,
     releases: dict[str, tuple[int, int]],
 ) -> Entry:
-    """Load one of CUDA's libraries by the search that cuda.bindings itself does, and note its release.
-
-    Where the library does not tell its release (NVVM), that of the wheel it came in stands for it.
-    """
+    """Load one of CUDA's libraries as calls do, and note its release."""
     try:
-        from cuda import pathfinder
-
-        path = pathfinder.load_nvidia_dynamic_lib(soname).abs_path
-        release = version() if version else _wheel_release(pathlib.Path(path))
-    except (ImportError, RuntimeError) as error:  # pathfinder's error lists every folder it tried
+        path, release = find()
+    except (ImportError, RuntimeError) as error:  # pathfinder's lists every folder it tried
         return Entry(name, f"not found ({str(error).splitlines()[0]})", _GET_CUDA, needed)
     if release:
         releases[name] = release
     return Entry(name, f"{_dotted(release) if release else 'release unknown'}  {path}")
 
 
-def _nvrtc_version() -> tuple[int, int]:
-    from cuda.bindings import nvrtc
+def _nvrtc() -> tuple[str, tuple[int, int]]:
+    from numjit.toolchain import nvrtc
 
-    _, major, minor = nvrtc.nvrtcVersion()
-    return major, minor
+    return nvrtc.nvrtc_path(), nvrtc.nvrtc_version()
 
 
-def _nvjitlink_version() -> tuple[int, int]:
-    from cuda.bindings import nvjitlink
+def _nvjitlink() -> tuple[str, tuple[int, int]]:
+    from numjit.toolchain import nvjitlink
 
-    major, minor = nvjitlink.version()
-    return major, minor
+    return nvjitlink.nvjitlink_path(), nvjitlink.version()
+
+
+def _nvvm() -> tuple[str, tuple[int, int] | None]:
+    """Look where Numba-CUDA does. NVVM does not tell its release; that of its wheel stands for it."""
+    from cuda import pathfinder
+
+    path = pathfinder.load_nvidia_dynamic_lib("nvvm").abs_path
+    return path, _wheel_release(pathlib.Path(path))
 
 
 def _wheel_release(library: pathlib.Path) -> tuple[int, int] | None:

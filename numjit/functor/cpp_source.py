@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -67,6 +69,65 @@ def uses_complex(functor: CppFunctor, dtypes: Sequence[DType]) -> bool:
 def header_text(names: Sequence[str]) -> str:
     """Return numjit's headers under `#line` directives of their own."""
     return "".join(f'#line 1 "numjit/{name}"\n{headers()[name].rstrip()}\n' for name in names)
+
+
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_SPLICE: Final = re.compile(r"\\[ \t]*\r?\n")
+#: Lines of a header for programs that use one of the words.
+_PART: Final = re.compile(r"^//@ ([\w ]+)\n(.*?)^//@$", re.MULTILINE | re.DOTALL)
+#: What a header has for one function: a line, or a call of a macro.
+_FUNCTION: Final = re.compile(
+    r"^(?:NUMJIT_(?:UNARY|BINARY|TEST)\((\w+)\)|using ::(\w+);)$|\bDO\((\w+)\)", re.MULTILINE
+)
+
+
+def used_text(functor: CppFunctor, names: Sequence[str]) -> str:
+    """Return numjit's headers for NVRTC without the parts that a functor has no use for.
+
+    A functor that may name what its text does not show, by pasting tokens, by headers or by options of the
+    compiler, gets everything, and so does one that takes more than the two headers of every program.
+    """
+    texts = [_SPLICE.sub("", unit.source.text) for unit in functor.units]
+    if (
+        len(names) > 2
+        or functor.options
+        or functor.signature.raws
+        or include_names(functor)
+        or any("##" in text or "%:" in text or "numjit_" in text for text in texts)
+    ):
+        return header_text(names)
+    words = {word for text in texts for word in _WORD.findall(text)}
+    return _used_text(tuple(names), frozenset(words & _vocabulary(tuple(names))))
+
+
+@functools.cache
+def _vocabulary(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the words that parts of the headers depend on."""
+    text = header_text(names)
+    parts = (word for match in _PART.finditer(text) for word in match[1].split())
+    return _functions(text) | frozenset(parts)
+
+
+def _functions(text: str) -> frozenset[str]:
+    return frozenset(match[match.lastindex or 0] for match in _FUNCTION.finditer(text))
+
+
+@functools.lru_cache(maxsize=256)
+def _used_text(names: tuple[str, ...], words: frozenset[str]) -> str:
+    text = header_text(names)
+    used = words & _functions(text)
+    kept = words | {"math"} if used else words
+
+    def part(match: re.Match[str]) -> str:
+        if kept.isdisjoint(match[1].split()):
+            return "\n" * match[0].count("\n")  # what follows stays on its lines
+        return match[0]
+
+    def function(match: re.Match[str]) -> str:
+        name = match[match.lastindex or 0]
+        return match[0] if name in used or name.endswith("_t") else ""
+
+    return _FUNCTION.sub(function, _PART.sub(part, text))
 
 
 def user_text(functor: CppFunctor, edits: Mapping[str, Sequence[tuple[int, int, str]]] | None = None) -> str:
@@ -292,7 +353,12 @@ def seam_dtypes(functor: CppFunctor, specialisation: Specialisation) -> list[DTy
 
 
 def device_source(
-    functor: CppFunctor, specialisation: Specialisation, symbol: str, *, for_kernels: bool = False
+    functor: CppFunctor,
+    specialisation: Specialisation,
+    symbol: str,
+    *,
+    for_kernels: bool = False,
+    whole: bool = False,
 ) -> str:
     """Return the CUDA C++ program whose one symbol is the functor's seam.
 
@@ -306,6 +372,8 @@ def device_source(
     for_kernels
         Follow numba-cuda's calling convention instead: one pointer to all outputs, raw operands as arrays.
         No name but `symbol` can then meet one of another functor that is linked to the same kernel.
+    whole
+        Leave nothing out of numjit's headers.
     """
     inputs: list[str] = []
     for i, dtype in enumerate(specialisation.inputs):
@@ -344,8 +412,9 @@ def device_source(
     body = "".join(f"  {line}\n" for line in lines)
     chosen = library_headers(functor, seam_dtypes(functor, specialisation), host=False)
     storage = storage_text(functor, specialisation, chosen) if functor.signature.raws else ""
+    library = header_text(chosen) if whole else used_text(functor, chosen)
     return (
-        f"{own}{header_text(chosen)}{storage}{user_text(functor)}{results}"
+        f"{own}{library}{storage}{user_text(functor)}{results}"
         f'extern "C" __device__ int {symbol}({", ".join(parameters)}) {{\n{body}  return 0;\n}}\n'
     )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import importlib.resources
 import json
 import numbers
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from numjit import dtypes
+from numjit.cache.keys import digest
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cpp_reader import Function, Unit, choose_entry, read_unit
@@ -30,7 +31,7 @@ HEADERS: Final = (
 )  # fmt: skip
 
 #: Raised whenever generated text changes in a way that the headers do not show.
-_GENERATION: Final = "2"
+_GENERATION: Final = "3"
 
 _prober: Callable[[CppFunctor, tuple[DType, ...], Mapping[str, DType]], int] | None = None
 
@@ -54,14 +55,14 @@ def set_return_type_prober(
 @functools.cache
 def headers() -> Mapping[str, str]:
     """Return the texts of numjit's own headers by file name."""
-    folder = importlib.resources.files("numjit").joinpath("functor", "include")
-    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in HEADERS}
+    folder = pathlib.Path(__file__).parent / "include"
+    return {name: (folder / name).read_text(encoding="utf-8") for name in HEADERS}
 
 
 @functools.cache
 def headers_digest() -> str:
     """Return hexadecimal digits over the texts of numjit's own headers."""
-    return hashlib.sha256(json.dumps(dict(headers())).encode()).hexdigest()
+    return digest(*(part for name, text in headers().items() for part in (name, text)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 It comes with the driver, so it is there wherever a GPU is, and loading it costs nothing once torch has. The
 module ``cuda.bindings.driver`` would do the same; importing it takes 30 ms, three times what the first call
-of a process may, and torch does so itself only in later versions. Compilers, which take longer than that,
-are reached through ``cuda.bindings``.
+of a process may, and torch does so itself only in later versions.
 
 Functions are those of the CUDA Driver API (https://docs.nvidia.com/cuda/cuda-driver-api) under their names
 there, and answer as in ``cuda.bindings``: ``(code, *results)``. Handles and codes are integers.
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numjit.errors import ToolchainError
+from numjit.foreign import HANDLE, CLibrary, Result
 
 __all__ = ["DEVICE_ATTRIBUTES", "FUNCTION_ATTRIBUTES", "DriverLibrary"]
 
@@ -46,39 +46,36 @@ DEVICE_ATTRIBUTES = {
 
 _int, _uint, _float = ctypes.c_int, ctypes.c_uint, ctypes.c_float
 _size, _text = ctypes.c_size_t, ctypes.c_char_p
-_handle = ctypes.c_uint64  # answers 0, not None, where it is null
 _address = ctypes.c_void_p
 
-#: Function -> (types of the arguments, types of the results, which come first in C).
-_PLAIN: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
-    "cuInit": ((_uint,), ()),
-    "cuDriverGetVersion": ((), (_int,)),
-    "cuDeviceGetCount": ((), (_int,)),
-    "cuDeviceGet": ((_int,), (_int,)),
-    "cuDeviceGetAttribute": ((_int, _int), (_int,)),
-    "cuDeviceTotalMem": ((_int,), (_size,)),
-    "cuDevicePrimaryCtxRetain": ((_int,), (_handle,)),
-    "cuCtxGetDevice": ((), (_int,)),
-    "cuCtxPushCurrent": ((_address,), ()),
-    "cuCtxPopCurrent": ((), (_handle,)),
-    "cuPointerGetAttribute": ((_int, _handle), (_int,)),
-    "cuLibraryUnload": ((_address,), ()),
-    "cuLibraryGetKernel": ((_address, _text), (_handle,)),
-    "cuLibraryGetKernelCount": ((_address,), (_uint,)),
-    "cuKernelGetName": ((_address,), (_text,)),
-    "cuKernelGetFunction": ((_address,), (_handle,)),
-    "cuFuncGetAttribute": ((_int, _address), (_int,)),
-    "cuFuncSetAttribute": ((_address, _int, _int), ()),
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (
-        (_address, _int, _size),
-        (_int,),
-    ),
-    "cuEventCreate": ((_uint,), (_handle,)),
-    "cuEventRecord": ((_address, _address), ()),
-    "cuEventSynchronize": ((_address,), ()),
-    "cuEventElapsedTime": ((_address, _address), (_float,)),
-    "cuEventDestroy": ((_address,), ()),
-    "cuStreamWaitEvent": ((_address, _address, _uint), ()),
+#: Function -> its parameters in C.
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (_uint,),
+    "cuDriverGetVersion": (Result(_int),),
+    "cuDeviceGetCount": (Result(_int),),
+    "cuDeviceGet": (Result(_int), _int),
+    "cuDeviceGetAttribute": (Result(_int), _int, _int),
+    "cuDeviceTotalMem": (Result(_size), _int),
+    "cuDevicePrimaryCtxRetain": (Result(HANDLE), _int),
+    "cuCtxGetDevice": (Result(_int),),
+    "cuCtxPushCurrent": (_address,),
+    "cuCtxPopCurrent": (Result(HANDLE),),
+    "cuPointerGetAttribute": (Result(_int), _int, HANDLE),
+    "cuLibraryUnload": (_address,),
+    "cuLibraryGetKernel": (Result(HANDLE), _address, _text),
+    "cuLibraryGetKernelCount": (Result(_uint), _address),
+    "cuKernelGetName": (Result(_text), _address),
+    "cuKernelGetFunction": (Result(HANDLE), _address),
+    "cuFuncGetAttribute": (Result(_int), _int, _address),
+    "cuFuncSetAttribute": (_address, _int, _int),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (Result(_int), _address, _int, _size),
+    "cuEventCreate": (Result(HANDLE), _uint),
+    "cuEventRecord": (_address, _address),
+    "cuEventSynchronize": (_address,),
+    "cuEventElapsedTime": (Result(_float), _address, _address),
+    "cuEventDestroy": (_address,),
+    "cuStreamWaitEvent": (_address, _address, _uint),
+    "cuStreamIsCapturing": (_address, Result(_int)),
 }
 
 #: Functions that the library has under another name since their arguments changed.
@@ -90,7 +87,13 @@ _SYMBOLS = {
 }
 
 
-class DriverLibrary:
+def _too_old(symbol: str) -> ToolchainError:
+    return ToolchainError(
+        f"the installed NVIDIA driver has no {symbol}; update it to one for CUDA 12.4 or later"
+    )
+
+
+class DriverLibrary(CLibrary):
     """The loaded library; its functions are looked up when first used.
 
     Parameters
@@ -108,25 +111,17 @@ class DriverLibrary:
 
     def __init__(self, path: str | None = None) -> None:
         name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-        self._library = ctypes.CDLL(path or name)
+        super().__init__(ctypes.CDLL(path or name), _PROTOTYPES, _too_old, _SYMBOLS)
         # The two of every launch, without what the general way costs.
         self.cuCtxGetCurrent = self._current_context()
-        self.cuLaunchKernel: Callable[..., int] = self._function(
+        self.cuLaunchKernel: Callable[..., int] = self.function(
             "cuLaunchKernel", _address, *(_uint,) * 7, _address, _address, _address
         )
         """Answers the code alone."""
 
-    def _function(self, symbol: str, *arguments: Any) -> Any:
-        try:
-            return ctypes.CFUNCTYPE(_int, *arguments)((symbol, self._library))
-        except AttributeError:
-            raise ToolchainError(
-                f"the installed NVIDIA driver has no {symbol}; update it to one for CUDA 12.4 or later"
-            ) from None
-
     def _current_context(self) -> Callable[[], tuple[int, int]]:
-        function = self._function("cuCtxGetCurrent", _address)
-        handle, reference = _handle, ctypes.byref
+        function = self.function("cuCtxGetCurrent", _address)
+        handle, reference = HANDLE, ctypes.byref
 
         def current() -> tuple[int, int]:
             found = handle()
@@ -134,39 +129,25 @@ class DriverLibrary:
 
         return current
 
-    def __getattr__(self, name: str) -> Callable[..., tuple[Any, ...]]:
-        if name not in _PLAIN:
-            raise AttributeError(f"numjit uses no function {name!r} of the driver")
-        arguments, results = _PLAIN[name]
-        function = self._function(_SYMBOLS.get(name, name), *(_address,) * len(results), *arguments)
-
-        def call(*given: Any) -> tuple[Any, ...]:
-            found = [kind() for kind in results]
-            code = function(*map(ctypes.byref, found), *given)
-            return (code, *(one.value for one in found))
-
-        setattr(self, name, call)
-        return call
-
     def cuDeviceGetName(self, device: int) -> tuple[int, bytes]:  # noqa: N802
         """Return the code and a device's name."""
-        function = self._function("cuDeviceGetName", _address, _int, _int)
+        function = self.function("cuDeviceGetName", _address, _int, _int)
         text = ctypes.create_string_buffer(256)
         return function(text, len(text), device), text.value
 
     def cuLibraryLoadData(self, image: bytes) -> tuple[int, int]:  # noqa: N802
         """Return the code and the handle of a loaded cubin or PTX text, without any options."""
-        function = self._function(
+        function = self.function(
             "cuLibraryLoadData", _address, _text, _address, _address, _uint, _address, _address, _uint
         )
-        found = _handle()
+        found = HANDLE()
         code = function(ctypes.byref(found), image, None, None, 0, None, None, 0)
         return code, found.value
 
     def cuLibraryEnumerateKernels(self, count: int, library: int) -> tuple[int, list[int]]:  # noqa: N802
         """Return the code and the handles of up to `count` kernels of a library."""
-        function = self._function("cuLibraryEnumerateKernels", _address, _uint, _address)
-        found = (_handle * count)()
+        function = self.function("cuLibraryEnumerateKernels", _address, _uint, _address)
+        found = (HANDLE * count)()
         return function(found, count, library), list(found)
 
     def cuGetErrorName(self, code: int) -> tuple[int, bytes | None]:  # noqa: N802
@@ -179,17 +160,11 @@ class DriverLibrary:
 
     def _said(self, symbol: str, code: int) -> tuple[int, bytes | None]:
         found = _text()
-        status = self._function(symbol, _int, _address)(code, ctypes.byref(found))
+        status = self.function(symbol, _int, _address)(code, ctypes.byref(found))
         return status, found.value
-
-    def cuStreamIsCapturing(self, stream: int) -> tuple[int, int]:  # noqa: N802
-        """Return the code and whether a CUDA graph is captured: 0 where none is."""
-        function = self._function("cuStreamIsCapturing", _address, _address)
-        found = _int()
-        return function(stream, ctypes.byref(found)), found.value
 
     def cuThreadExchangeStreamCaptureMode(self, mode: int) -> tuple[int, int]:  # noqa: N802
         """Return the code and the mode of captures that the calling thread had before."""
-        function = self._function("cuThreadExchangeStreamCaptureMode", _address)
+        function = self.function("cuThreadExchangeStreamCaptureMode", _address)
         exchanged = _int(mode)
         return function(ctypes.byref(exchanged)), exchanged.value

@@ -1,1 +1,1 @@
-"""CUDA's compilers and the linker, reached through ``cuda.bindings`` and Numba-CUDA."""
+"""CUDA's compilers and the linker: NVRTC and nvJitLink by ctypes, NVVM through Numba-CUDA."""

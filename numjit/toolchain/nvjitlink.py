@@ -2,27 +2,72 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from numjit.errors import ToolchainError
+from numjit.foreign import HANDLE, CLibrary, Result
+from numjit.toolchain import libraries
 
-__all__ = ["link", "version"]
+__all__ = ["LIBRARY", "link", "nvjitlink_path", "version"]
 
+LIBRARY: Final = libraries.Library(
+    "nvJitLink",
+    "nvJitLink",
+    ("libnvJitLink.so.13", "libnvJitLink.so.12"),
+    ("nvidia/cu13/lib", "nvidia/nvjitlink/lib"),
+)
 #: Numba-CUDA loads its own libdevice; every other symbol comes from the objects themselves.
 _OPTIONS = ("-lto", "-O3")
+_LTOIR: Final = 3  # of nvJitLinkInputType
+#: Of nvJitLinkResult, by number.
+_ERRORS: Final = (
+    "SUCCESS", "ERROR_UNRECOGNIZED_OPTION", "ERROR_MISSING_ARCH", "ERROR_INVALID_INPUT", "ERROR_PTX_COMPILE",
+    "ERROR_NVVM_COMPILE", "ERROR_INTERNAL", "ERROR_THREADPOOL", "ERROR_UNRECOGNIZED_INPUT", "ERROR_FINALIZE",
+    "ERROR_NULL_INPUT", "ERROR_INCOMPATIBLE_OPTIONS", "ERROR_INCORRECT_INPUT_TYPE", "ERROR_ARCH_MISMATCH",
+    "ERROR_OUTDATED_LIBRARY", "ERROR_MISSING_FATBIN", "ERROR_UNRECOGNIZED_ARCH", "ERROR_UNSUPPORTED_ARCH",
+    "ERROR_LTO_NOT_ENABLED",
+)  # fmt: skip
+
+_uint, _size, _text = ctypes.c_uint, ctypes.c_size_t, ctypes.c_char_p
+#: https://docs.nvidia.com/cuda/nvjitlink
+_PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
+    "nvJitLinkVersion": (Result(_uint), Result(_uint)),
+    "nvJitLinkCreate": (Result(HANDLE), ctypes.c_uint32, ctypes.c_void_p),
+    "nvJitLinkAddData": (HANDLE, ctypes.c_int, _text, _size, _text),
+    "nvJitLinkComplete": (HANDLE,),
+    "nvJitLinkDestroy": (ctypes.c_void_p,),
+    **{
+        f"nvJitLinkGet{what}Size": (HANDLE, Result(_size))
+        for what in ("LinkedCubin", "LinkedPtx", "ErrorLog")
+    },
+    **{f"nvJitLinkGet{what}": (HANDLE, ctypes.c_void_p) for what in ("LinkedCubin", "LinkedPtx", "ErrorLog")},
+}
+
+
+class _RefusedError(Exception):
+    """A function of nvJitLink's answered with an error."""
 
 
 @functools.cache
-def _library() -> Any:
-    try:
-        from cuda.bindings import nvjitlink
-    except ImportError as error:
-        raise ToolchainError(
-            "numjit needs cuda-bindings to link kernels; pip install 'numjit[cu13]' (or [cu12])"
-        ) from error
-    return nvjitlink
+def _load() -> CLibrary:
+    loaded = libraries.load(LIBRARY)
+
+    def lacking(symbol: str) -> ToolchainError:
+        return ToolchainError(f"nvJitLink ({loaded._name}) has no {symbol}; {libraries.REMEDY}")
+
+    return CLibrary(loaded, _PROTOTYPES, lacking)
+
+
+def _call(library: CLibrary, function: str, *arguments: Any) -> Any:
+    """Call into nvJitLink and return its result, or results, without the status."""
+    status, *results = getattr(library, function)(*arguments)
+    if status:
+        name = _ERRORS[status] if 0 <= status < len(_ERRORS) else "error"
+        raise _RefusedError(f"{name} ({status})")
+    return results[0] if len(results) == 1 else results
 
 
 def version() -> tuple[int, int]:
@@ -33,14 +78,23 @@ def version() -> tuple[int, int]:
     ToolchainError
         nvJitLink is not installed.
     """
-    nvjitlink = _library()
     try:
-        major, minor = nvjitlink.version()
-    except RuntimeError as error:
-        raise ToolchainError(
-            f"nvJitLink was not found ({error}); pip install 'numjit[cu13]' (or [cu12])"
-        ) from error
+        major, minor = _call(_load(), "nvJitLinkVersion")
+    except _RefusedError as error:
+        raise ToolchainError(f"nvJitLink does not work ({error}); {libraries.REMEDY}") from error
     return major, minor
+
+
+def nvjitlink_path() -> str:
+    """Return the file that nvJitLink was loaded from, as far as that is known.
+
+    Raises
+    ------
+    ToolchainError
+        nvJitLink is not installed.
+    """
+    loaded = _load().library
+    return str(libraries.path_of(loaded, "nvJitLinkVersion") or loaded._name)
 
 
 def link(objects: Sequence[tuple[str, bytes]], cc: tuple[int, int], *, ptx: bool = False) -> bytes:
@@ -60,37 +114,32 @@ def link(objects: Sequence[tuple[str, bytes]], cc: tuple[int, int], *, ptx: bool
     ToolchainError
         The linker refused, for instance because it is older than the compiler of an object.
     """
-    nvjitlink = _library()
-    version()
+    library = _load()
     options = [f"-arch=sm_{cc[0]}{cc[1]}", *_OPTIONS, *(["-ptx"] if ptx else [])]
-    handle = None
+    encoded = (_text * len(options))(*(option.encode() for option in options))
+    handle = 0
     try:
-        handle = nvjitlink.create(len(options), options)
+        handle = _call(library, "nvJitLinkCreate", len(options), encoded)
         for name, data in objects:
-            nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, data, len(data), name)
-        nvjitlink.complete(handle)
-        if ptx:
-            text = bytearray(nvjitlink.get_linked_ptx_size(handle))
-            nvjitlink.get_linked_ptx(handle, text)
-            return bytes(text).rstrip(b"\0")
-        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-        nvjitlink.get_linked_cubin(handle, cubin)
-        return bytes(cubin)
-    except nvjitlink.nvJitLinkError as error:
-        raise ToolchainError(_explain(nvjitlink, handle, error, cc)) from error
+            _call(library, "nvJitLinkAddData", handle, _LTOIR, data, len(data), name.encode())
+        _call(library, "nvJitLinkComplete", handle)
+        made = _read(library, handle, "LinkedPtx" if ptx else "LinkedCubin")
+        return made.rstrip(b"\0") if ptx else made
+    except _RefusedError as error:
+        raise ToolchainError(_explain(library, handle, error, cc)) from error
     finally:
-        if handle is not None:
-            nvjitlink.destroy(handle)
+        if handle:
+            library.nvJitLinkDestroy(ctypes.byref(HANDLE(handle)))
 
 
-def _explain(nvjitlink: Any, handle: Any, error: Exception, cc: tuple[int, int]) -> str:
-    log = ""
-    if handle is not None:
-        size = nvjitlink.get_error_log_size(handle)
-        if size > 1:
-            buffer = bytearray(size)
-            nvjitlink.get_error_log(handle, buffer)
-            log = bytes(buffer).rstrip(b"\0").decode(errors="replace").strip()
+def _read(library: CLibrary, handle: int, what: str) -> bytes:
+    data = ctypes.create_string_buffer(_call(library, f"nvJitLinkGet{what}Size", handle))
+    _call(library, f"nvJitLinkGet{what}", handle, data)
+    return data.raw
+
+
+def _explain(library: CLibrary, handle: int, error: Exception, cc: tuple[int, int]) -> str:
+    log = _read(library, handle, "ErrorLog").rstrip(b"\0").decode(errors="replace").strip() if handle else ""
     major, minor = version()
     first = log.splitlines()[0] if log else str(error)
     return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -9,24 +11,72 @@ from typing import Any, Final
 
 from numjit.dtypes import DType
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor.cpp_diagnostics import describe, line_of, parse_edg
+from numjit.foreign import HANDLE, CLibrary, Result
 from numjit.functor.cpp_source import probe_source
 from numjit.functor.cuda_cpp import CppFunctor
+from numjit.toolchain import libraries
 
-__all__ = ["compile_ltoir", "nvrtc_version", "probe_return_type", "supported_architectures"]
+__all__ = [
+    "LIBRARY",
+    "compile_ltoir",
+    "nvrtc_path",
+    "nvrtc_version",
+    "probe_return_type",
+    "supported_architectures",
+]
 
-_REMEDY: Final = "pip install numjit[cu13] (or numjit[cu12])"
+LIBRARY: Final = libraries.Library(
+    "NVRTC",
+    "nvrtc",
+    ("libnvrtc.so.13", "libnvrtc.so.12"),
+    ("nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"),
+)
 _INCLUDE: Final = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
+#: Statuses of which numjit makes something else than that NVRTC failed.
+_INVALID_OPTION: Final = 5
+_COMPILATION: Final = 6
+
+_int, _text = ctypes.c_int, ctypes.c_char_p
+#: https://docs.nvidia.com/cuda/nvrtc
+_PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
+    "nvrtcVersion": (Result(_int), Result(_int)),
+    "nvrtcGetNumSupportedArchs": (Result(_int),),
+    "nvrtcGetSupportedArchs": (ctypes.c_void_p,),
+    "nvrtcCreateProgram": (Result(HANDLE), _text, _text, _int, ctypes.c_void_p, ctypes.c_void_p),
+    "nvrtcCompileProgram": (HANDLE, _int, ctypes.c_void_p),
+    "nvrtcDestroyProgram": (ctypes.c_void_p,),
+    **{f"nvrtcGet{what}Size": (HANDLE, Result(ctypes.c_size_t)) for what in ("LTOIR", "PTX", "ProgramLog")},
+    **{f"nvrtcGet{what}": (HANDLE, ctypes.c_void_p) for what in ("LTOIR", "PTX", "ProgramLog")},
+}
 
 
-def _load() -> Any:
-    try:
-        from cuda.bindings import nvrtc
-    except ImportError:
-        raise ToolchainError(
-            f"compiling CUDA C++ needs cuda-bindings, which is not installed; {_REMEDY}"
-        ) from None
+@functools.cache
+def _load() -> CLibrary:
+    """Return NVRTC, and have its built-in functions at hand: its wheel of CUDA 13.0 does not find them."""
+    loaded = libraries.load(LIBRARY)
+
+    def lacking(symbol: str) -> ToolchainError:
+        return ToolchainError(f"NVRTC ({loaded._name}) has no {symbol}; {libraries.REMEDY}")
+
+    nvrtc = CLibrary(loaded, _PROTOTYPES, lacking)
+    path = libraries.path_of(loaded, "nvrtcVersion")
+    major, minor = _call(nvrtc, "nvrtcVersion")
+    if path is not None:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(path.with_name(f"libnvrtc-builtins.so.{major}.{minor}")))
     return nvrtc
+
+
+def nvrtc_path() -> str:
+    """Return the file that NVRTC was loaded from, as far as that is known.
+
+    Raises
+    ------
+    ToolchainError
+        NVRTC is missing.
+    """
+    loaded = _load().library
+    return str(libraries.path_of(loaded, "nvrtcVersion") or loaded._name)
 
 
 @functools.cache
@@ -38,8 +88,7 @@ def nvrtc_version() -> tuple[int, int]:
     ToolchainError
         NVRTC is missing.
     """
-    nvrtc = _load()
-    major, minor = _call(nvrtc, "nvrtcVersion")
+    major, minor = _call(_load(), "nvrtcVersion")
     return major, minor
 
 
@@ -53,25 +102,30 @@ def supported_architectures() -> frozenset[tuple[int, int]]:
         NVRTC is missing.
     """
     nvrtc = _load()
-    return frozenset((arch // 10, arch % 10) for arch in _call(nvrtc, "nvrtcGetSupportedArchs")[-1])
+    (count,) = _call(nvrtc, "nvrtcGetNumSupportedArchs")
+    found = (_int * count)()
+    _call(nvrtc, "nvrtcGetSupportedArchs", found)
+    return frozenset((arch // 10, arch % 10) for arch in found)
 
 
-def _call(nvrtc: Any, function: str, *arguments: Any) -> list[Any]:
+def _call(nvrtc: CLibrary, function: str, *arguments: Any) -> list[Any]:
     """Call into NVRTC and return its results without the status.
 
     Raises
     ------
     ToolchainError
-        The library is missing or fails for a reason that is not the program's.
+        NVRTC fails for a reason that is not the program's.
     """
-    try:
-        status, *answer = getattr(nvrtc, function)(*arguments)
-    except (RuntimeError, ImportError, OSError) as error:
-        raise ToolchainError(f"NVRTC cannot be loaded ({error}); {_REMEDY}") from error
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise ToolchainError(f"{function} failed with {status.name}; {_REMEDY}")
-    results: list[Any] = answer
-    return results
+    status, *results = getattr(nvrtc, function)(*arguments)
+    if status:
+        raise ToolchainError(f"{function} failed with {_status_name(nvrtc, status)}; {libraries.REMEDY}")
+    return list(results)
+
+
+def _status_name(nvrtc: CLibrary, status: int) -> str:
+    says = nvrtc.library.nvrtcGetErrorString
+    says.restype = _text
+    return str(says(status).decode())
 
 
 @functools.cache
@@ -98,7 +152,7 @@ def _target(cc: tuple[int, int], *, virtual: bool) -> tuple[str, str]:
     if not known:
         raise ToolchainError(
             f"NVRTC {'.'.join(map(str, nvrtc_version()))} has no compute capability {cc[0]}.{cc[1]}; "
-            f"install a version that can: {_REMEDY}"
+            f"install a version that can: {libraries.REMEDY}"
         )
     kind = "sm" if cc in known and not virtual else "compute"
     return "{}_{}{}".format(kind, *max(known)), f"sm_{cc[0]}{cc[1]}"
@@ -198,44 +252,44 @@ def _compile(source: str, cc: tuple[int, int], name: str, options: Sequence[str]
     nvrtc = _load()
     if not options and not _INCLUDE.search(source):
         status, answer = _run(nvrtc, source, [*arguments, "-minimal"], what)
-        if status == nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        if not status:
             return answer
     status, answer = _run(nvrtc, source, arguments, what)
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+    if status:
         log = answer.decode(errors="replace").rstrip("\0")
-        raise _failure(status, log, source, name=name, target=target)
+        raise _failure(nvrtc, status, log, source, name=name, target=target)
     return answer
 
 
-def _run(nvrtc: Any, source: str, arguments: Sequence[str], what: str) -> tuple[Any, bytes]:
+def _run(nvrtc: CLibrary, source: str, arguments: Sequence[str], what: str) -> tuple[int, bytes]:
     """Run the compiler; returns its status, and what it made or else said."""
-    (program,) = _call(nvrtc, "nvrtcCreateProgram", source.encode(), b"functor", 0, [], [])
+    (program,) = _call(nvrtc, "nvrtcCreateProgram", source.encode(), b"functor", 0, None, None)
     try:
         encoded = [argument.encode() for argument in arguments]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
-        failed = status != nvrtc.nvrtcResult.NVRTC_SUCCESS
-        return status, _read(nvrtc, program, "ProgramLog" if failed else what)
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), (_text * len(encoded))(*encoded))
+        return status, _read(nvrtc, program, "ProgramLog" if status else what)
     finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(HANDLE(program)))
 
 
-def _read(nvrtc: Any, program: Any, what: str) -> bytes:
+def _read(nvrtc: CLibrary, program: int, what: str) -> bytes:
     (size,) = _call(nvrtc, f"nvrtcGet{what}Size", program)
-    data = bytes(size)
+    data = ctypes.create_string_buffer(size)
     _call(nvrtc, f"nvrtcGet{what}", program, data)
-    return data
+    return data.raw
 
 
-def _failure(status: Any, log: str, source: str, *, name: str, target: str) -> Exception:
+def _failure(nvrtc: CLibrary, status: int, log: str, source: str, *, name: str, target: str) -> Exception:
     """Return the error to raise for a compilation that failed."""
-    nvrtc = _load()
-    if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
-        said = log.strip().splitlines()
-        why = said[0] if said else status.name
+    said = log.strip().splitlines()
+    why = said[0] if said else _status_name(nvrtc, status)
+    if status == _INVALID_OPTION:
         return CompilationError(f"functor {name!r}: NVRTC refuses an option ({why}); correct options=")
-    if status != nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
-        return ToolchainError(f"functor {name!r}: NVRTC failed with {status.name}; {_REMEDY}")
-    errors = parse_edg(log)
+    if status != _COMPILATION:
+        failed = _status_name(nvrtc, status)
+        return ToolchainError(f"functor {name!r}: NVRTC failed with {failed}; {libraries.REMEDY}")
+    from numjit.functor.cpp_diagnostics import describe, line_of, parse_edg
+
     return CompilationError(
-        describe(name, target, errors, lambda file, line: line_of(source, file, line), log)
+        describe(name, target, parse_edg(log), lambda file, line: line_of(source, file, line), log)
     )

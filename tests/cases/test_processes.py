@@ -39,7 +39,7 @@ PROGRAM = """
     print(results)
     print([str(w.message) for w in caught if "numjit" in str(w.message)])
     print(sorted({m.partition(".")[0] for m in sys.modules} & {"numba", "numba_cuda", "llvmlite"}))
-    compilers = ("cuda.bindings.nvrtc", "cuda.bindings.nvvm", "cuda.bindings.nvjitlink")
+    compilers = ("numjit.toolchain.nvrtc", "cuda.bindings.nvvm", "numjit.toolchain.nvjitlink")
     print([m for m in compilers if m in sys.modules])
 """
 PYTHON = [[1.0, 2.0, 5.0, 10.0, 17.0], [1, 3, 5, 7, 9]]
@@ -48,7 +48,7 @@ BOTH = PYTHON + CPP
 
 
 def run(device, cache, which="python c++ again", **changes):
-    """Run the program with a cache folder; returns results, warnings, Numba's and CUDA's modules."""
+    """Run the program with a cache folder; returns results, warnings, Numba's and the compilers' modules."""
     lines = run_python(PROGRAM, device, which, NUMJIT_CACHE_DIR=cache, **changes).stdout.splitlines()
     return [eval(line) for line in lines[-4:]]
 

@@ -2,17 +2,20 @@
 
 # ruff: noqa: E501 - functors stay on one line beside what they must answer.
 
+import sys
 import time
 
 import pytest
 
 from numjit import dtypes
 from numjit.errors import CompilationError, ToolchainError
+from numjit.functor import cpp_source
 from numjit.functor.cpp_source import device_source
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
-from numjit.toolchain import nvrtc
+from numjit.toolchain import libraries, nvrtc
+from numjit.toolchain.nvjitlink import link as toolchain_link
 
 nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -222,7 +225,72 @@ def test_return_types_are_deduced(text, dtype, code):
     assert nvrtc.probe_return_type(CppFunctor(text), (found, found), {"T": found}) == code
 
 
-def test_missing_package(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "cuda.bindings", None)
-    with pytest.raises(ToolchainError, match="pip install numjit"):
-        nvrtc.compile_ltoir("", cc=(9, 0), name="f")
+PARTS = {
+    "nothing": "template <typename T> T f(T x, T y) { return x * y - T(2); }",
+    "a function": "template <typename T> T f(T x, T y) { return exp(x) * y; }",
+    "std": "template <typename T> T f(T x, T y) { return std::is_same_v<T, float> ? std::exp(x) : std::abs(y); }",
+    "limits": "template <typename T> T f(T x, T y) { return std::max(x, y) * std::numeric_limits<T>::epsilon(); }",
+    "mixed": "template <typename T> T f(T x, T y) { return max(x, 2.0) + pow(y, 3) + fma(x, y, 1); }",
+    "constants": "template <typename T> T f(T x, T y) { return M_PI * x + (isnan(y) ? INFINITY : INT_MAX); }",
+    "its own": "template <typename T> T sin(T x) { return x; }\ntemplate <typename T> T f(T x, T y) { return sin(x) + y; }",
+    "a macro": "#define F lo\\\ng1p\ntemplate <typename T> T f(T x, T y) { return F(x) + int32_t(y); }",
+    "pasted": "#define P(a, b) a##b\ntemplate <typename T> T f(T x, T y) { return P(ex, p)(x) + std::P(mi, n)(x, y); }",
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_headers_without_what_is_not_used_make_the_same_instructions(name, dtype, monkeypatch):
+    text = PARTS[name].replace("f(T x, T y)", "seam_functor(T x, T y)")
+    t = {"float32": "float", "int32": "int"}[dtype]
+    kernel = f"""
+    extern "C" __device__ int seam({t}*, {t}, {t});
+    extern "C" __global__ void kernel({t}* p) {{ {t} r; seam(&r, p[0], p[1]); p[2] = r; }}
+    """
+    caller = nvrtc.compile_ltoir(kernel, cc=(9, 0), name="kernel", options=["-default-device"])
+
+    def instructions(program):
+        code = nvrtc.compile_ltoir(program, cc=(9, 0), name="f")
+        return toolchain_link([("kernel", caller), ("f", code)], (9, 0), ptx=True)
+
+    def body(ptx):
+        found = ptx.decode()
+        return found[found.index("kernel(") :]
+
+    short = source(text, dtype, dtype)
+    with monkeypatch.context() as patch:
+        patch.setattr(cpp_source, "used_text", lambda functor, names: cpp_source.header_text(names))
+        whole = source(text, dtype, dtype)
+    assert (len(short) < len(whole)) == (name != "pasted")
+    assert body(instructions(short)) == body(instructions(whole))
+
+
+def test_a_short_functor_leaves_no_variables_in_the_program():
+    ptx = nvrtc._compile(source(PARTS["nothing"], "float32", "float32"), (9, 0), "f", [], "PTX").decode()
+    assert ".global" not in ptx
+
+
+def test_a_missing_library(monkeypatch):
+    missing = libraries.Library("NVRTC", "nvrtc", ("libnvrtc.so.0",), ("nvidia/none",))
+    monkeypatch.setattr(nvrtc, "LIBRARY", missing)
+    for function in (nvrtc._load, nvrtc.supported_architectures, nvrtc.nvrtc_version):
+        function.cache_clear()
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    try:
+        with pytest.raises(ToolchainError, match=r"NVRTC is not installed .* pip install 'numjit\[cu13\]'"):
+            nvrtc.compile_ltoir("", cc=(9, 0), name="f")
+    finally:
+        nvrtc._load.cache_clear()
+
+
+def test_a_functor_that_needs_more_of_the_headers_gets_all(monkeypatch, tmp_path):
+    from numjit import build
+
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cpp_source, "used_text", lambda functor, names: "")
+    functor = CppFunctor("template <typename T> T f(T x) { return std::exp(x); }")
+    types = (ArgumentType(dtypes.float32, Category.DIM),)
+    specialisation = functor.specialise(types, dtypes.float32)
+    with pytest.raises(CompilationError):
+        nvrtc.compile_ltoir(device_source(functor, specialisation, "seam"), cc=(9, 0), name="f")
+    assert toolchain_link([("f", build.device_code(functor, specialisation, (9, 0)))], (9, 0), ptx=True)

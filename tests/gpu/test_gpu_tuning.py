@@ -51,9 +51,6 @@ def test_nothing_is_tuned_inside_a_capture():
 @pytest.mark.parametrize("knobs", tuning.ALTERNATIVES, ids=str)
 def test_every_alternative_is_right_on_every_kind_of_shell(knobs, monkeypatch):
     monkeypatch.setattr(tuning, "best", lambda *a: knobs)
-    import numjit.call
-
-    monkeypatch.setattr(numjit.call, "best", lambda *a: knobs)
     tuned = numjit.elementwise(lambda x, y: x + y, autotune=True)
     for dtype in (torch.float32, torch.bfloat16, torch.uint8):
         x, y = (torch.randint(0, 99, (200, 210), device="cuda").to(dtype) for _ in range(2))

@@ -11,7 +11,7 @@ import pytest
 import numjit
 from numjit import info
 from numjit.__main__ import main
-from numjit.errors import DeviceError, LaunchError
+from numjit.errors import DeviceError, LaunchError, ToolchainError
 from numjit.runtime import devices
 
 
@@ -102,7 +102,10 @@ def test_a_driver_without_devices_and_a_broken_one(monkeypatch, raised, shown, f
 
 
 def test_a_missing_library_is_told_with_its_remedy():
-    entry = info._library("NVRTC", "no_such_library", None, True, {})
+    def find():
+        raise ToolchainError("NVRTC is not installed")
+
+    entry = info._library("NVRTC", find, True, {})
     assert "not found" in entry.value
     assert "numjit[cu13]" in entry.remedy
     assert report(toolchain=[entry]).faults == (entry,)
@@ -112,7 +115,7 @@ def test_a_missing_library_is_told_with_its_remedy():
 def test_a_linker_older_than_the_compiler_is_a_fault(monkeypatch, linker, faults):
     pytest.importorskip("cuda.bindings")
 
-    def library(name, soname, version, needed, releases):
+    def library(name, find, needed, releases):
         releases[name] = linker if name == "nvJitLink" else (13, 0) if name == "NVRTC" else (12, 0)
         return info.Entry(name, "there")
 

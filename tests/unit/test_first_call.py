@@ -89,7 +89,6 @@ LOADED = [
     "numjit.toolchain.collector",
     "numjit.torch_dispatch",
     "numjit.torch_override",
-    "numjit.tuning",
     "numjit.value_and_grad",
     "numjit.warm",
     "numjit.warm_arrays",

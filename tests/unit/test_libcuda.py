@@ -85,7 +85,7 @@ def test_every_function_takes_and_answers_what_the_header_says(library):
         "cuGetErrorString": ((700,), (0, b"words"), None),
     }
     own = {name for name in vars(DriverLibrary) if name.startswith("cu")}
-    assert set(cases) == set(libcuda._PLAIN) | own | {"cuCtxGetCurrent"}
+    assert set(cases) == set(libcuda._PROTOTYPES) | own | {"cuCtxGetCurrent"}
     for name, (arguments, answer, said) in cases.items():
         for _ in range(2):  # looked up, then remembered
             assert getattr(cu, name)(*arguments) == answer, name

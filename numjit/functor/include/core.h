@@ -1,5 +1,6 @@
 // What every functor sees without including anything: integers of fixed width, std:: math, limits and traits,
 // constants. Follows device.h (NVRTC) or library.h (the host).
+// What is left out of programs that do not use it is told in device.h; lines of one function are left out, too.
 //
 //   numjit_standard   what `std` means inside a functor (see numjit/functor/cpp_source.py)
 //   numjit_scope      the namespace around the user's own, which holds unqualified names
@@ -65,20 +66,25 @@ using ::modf;
 using ::remquo;
 using ::scalbln;
 using ::scalbn;
+//@ fma
 template <class A, class B, class C>
 enable_if_t<is_arithmetic_v<A> && is_arithmetic_v<B> && is_arithmetic_v<C> && !(is_same_v<A, float> && is_same_v<B, float> && is_same_v<C, float>), double>
 fma(A x, B y, C z) {
   return ::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(z));
 }
+//@
 #else
 using ::std::abs;
 #endif
+//@ abs
 // Standard C++ leaves abs of an unsigned type of int's width or more ambiguous.
 template <class U>
 constexpr enable_if_t<is_unsigned_v<U> && (sizeof(U) >= sizeof(int)), U> abs(U x) {
   return x;
 }
+//@
 
+//@ numjit_code
 // What the return type of a functor is, for `auto`: the kind in the hundreds, the bytes below.
 template <class T>
 struct numjit_code {
@@ -88,6 +94,7 @@ struct numjit_code {
                                : is_signed_v<T>         ? 200 + sizeof(T)
                                                         : 300 + sizeof(T);
 };
+//@
 
 }  // namespace numjit_standard
 #undef NUMJIT_UNARY
@@ -119,6 +126,7 @@ NUMJIT_EACH(NUMJIT_USING)
 #undef NUMJIT_USING
 
 #ifdef __CUDACC_RTC__
+//@ min max
 using ::max;
 using ::min;
 #define NUMJIT_MIXED(f)                                                                                          \
@@ -131,5 +139,6 @@ using ::min;
 NUMJIT_MIXED(max)
 NUMJIT_MIXED(min)
 #undef NUMJIT_MIXED
+//@
 #endif
 }  // namespace numjit_scope

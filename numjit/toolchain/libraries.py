@@ -1,0 +1,108 @@
+"""Finds and loads CUDA's compilers, which are shared libraries, without importing ``cuda``.
+
+The order is that of ``cuda.pathfinder``: what the process has loaded already (torch loads both when it is
+imported), NVIDIA's wheels, and then, through pathfinder itself, conda, the system and ``CUDA_PATH``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+
+from numjit.errors import ToolchainError
+
+__all__ = ["REMEDY", "Library", "load", "path_of"]
+
+REMEDY = "pip install 'numjit[cu13]' (or [cu12])"
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """What a library is called.
+
+    Attributes
+    ----------
+    title
+        In messages.
+    name
+        In pathfinder, and in the file's name.
+    sonames
+        The file's names, in the order in which they are tried.
+    folders
+        Where NVIDIA's wheels put it.
+    """
+
+    title: str
+    name: str
+    sonames: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+def load(library: Library) -> ctypes.CDLL:
+    """Load a library, of which a process has one.
+
+    Raises
+    ------
+    ToolchainError
+        It is not installed, or cannot be loaded.
+    """
+    if sys.platform == "linux":
+        for soname in library.sonames:
+            with contextlib.suppress(OSError):
+                return ctypes.CDLL(soname, mode=os.RTLD_NOLOAD)
+        for path in _in_wheels(library):
+            try:
+                return ctypes.CDLL(path)
+            except OSError as error:
+                raise ToolchainError(f"{library.title} cannot be loaded ({error}); {REMEDY}") from error
+    try:
+        from cuda import pathfinder
+    except ImportError:
+        raise ToolchainError(
+            f"{library.title} is not installed as one of NVIDIA's wheels, and numjit needs cuda-pathfinder "
+            f"to look for it elsewhere; {REMEDY}"
+        ) from None
+    try:
+        found = pathfinder.load_nvidia_dynamic_lib(library.name)
+    except (RuntimeError, ImportError, OSError) as error:
+        raise ToolchainError(f"{library.title} cannot be loaded ({error}); {REMEDY}") from error
+    return ctypes.CDLL(found.abs_path, handle=found._handle_uint)
+
+
+def _in_wheels(library: Library) -> Iterator[str]:
+    for folder in library.folders:
+        for root in sys.path:
+            for soname in library.sonames:
+                path = os.path.join(root, folder, soname)  # noqa: PTH118 - 10 times as fast as paths
+                if os.path.isfile(path):  # noqa: PTH113
+                    yield path
+
+
+class _Symbol(ctypes.Structure):
+    """``Dl_info`` of ``dladdr``: which file an address comes from."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def path_of(loaded: ctypes.CDLL, function: str) -> pathlib.Path | None:
+    """Return the file of a loaded library, going by one of its functions; None where that is not known."""
+    if sys.platform != "linux":
+        return pathlib.Path(loaded._name) if loaded._name else None
+    ask = getattr(ctypes.CDLL(None), "dladdr", None)
+    if ask is None:
+        return None
+    ask.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    found = _Symbol()
+    if not ask(ctypes.cast(loaded[function], ctypes.c_void_p), ctypes.byref(found)) or not found.file:
+        return None
+    return pathlib.Path(os.fsdecode(found.file))
