@@ -110,18 +110,18 @@ class _Describe(_Program):
         self.give(-1)
 
     def _check_modes(self) -> None:
-        found = self.ask(Api.MODES)
-        with self.when(self.is_zero(found)):
-            self.clear_error()
-            self.give_up()
-        self.release(found)  # small ints are never freed
+        found = self._given_back(self.ask(Api.MODES))  # small ints are never freed
         self.jump_if(self.compare("!=", found, self.api(Api.ZERO)), self._fail)
-        found = self.ask(Api.TRACING)
+        found = self._given_back(self.ask(Api.TRACING))
+        self.jump_if(self.compare("==", found, self.api(Api.TRUE)), self._fail)
+
+    def _given_back(self, found: Any) -> Any:
+        """Leave for the general way after an error; else give back a reference to what lives on without it."""
         with self.when(self.is_zero(found)):
             self.clear_error()
             self.give_up()
-        self.release(found)  # nor are bools
-        self.jump_if(self.compare("==", found, self.api(Api.TRUE)), self._fail)
+        self.release(found)
+        return found
 
     def give_up(self) -> None:
         """Leave for the general way, from inside a conditional."""
@@ -129,12 +129,7 @@ class _Describe(_Program):
         self.place(self.block("unreachable"))
 
     def _add_default_dtype(self) -> None:
-        found = self.ask(Api.DEFAULT_DTYPE)
-        with self.when(self.is_zero(found)):
-            self.clear_error()
-            self.give_up()
-        self.release(found)  # torch keeps its dtypes for good
-        self._add(found)
+        self._add(self._given_back(self.ask(Api.DEFAULT_DTYPE)))  # torch keeps its dtypes for good
 
     def _add(self, word: Any, *, marker: bool = False) -> None:
         if marker:  # whether there is one, not which
@@ -193,11 +188,7 @@ class _Describe(_Program):
             names = [self.api(Api.FORWARD), self.api(Api.LEVEL_NAME)]
             level = self.call(self.api(Api.DICT_GET), names, "ww")
             self.jump_if(self.compare("!=", level, self.api(Api.NO_LEVEL)), self._fail)
-            mode = self.ask(Api.GRAD_MODE)
-            with self.when(self.is_zero(mode)):
-                self.clear_error()
-                self.give_up()
-            self.release(mode)
+            mode = self._given_back(self.ask(Api.GRAD_MODE))
             with self.when(self.compare("==", mode, self.api(Api.TRUE))), self.repeat(parameters) as k:
                 value = self.item(values, k)
                 kind = self.load(value, _TYPE)
@@ -210,11 +201,8 @@ class _Describe(_Program):
 
     def _leave_if_grad(self, tensor: Any) -> None:
         """Go the general way where a tensor requires grad."""
-        answer = self.call(self.api(Api.GET_ATTRIBUTE), [tensor, self.api(Api.GRAD_NAME)], "ww")
-        with self.when(self.is_zero(answer)):
-            self.clear_error()
-            self.give_up()
-        self.release(answer)
+        found = self.call(self.api(Api.GET_ATTRIBUTE), [tensor, self.api(Api.GRAD_NAME)], "ww")
+        answer = self._given_back(found)
         self.jump_if(self.compare("==", answer, self.api(Api.TRUE)), self._fail)
 
 
