@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import warnings
@@ -13,8 +12,8 @@ torch = pytest.importorskip("torch")
 
 import numjit
 from tests.cases import ROOT, run_python
+from tests.support import COMPILER
 
-COMPILER = shutil.which(os.environ.get("CXX", "")) or shutil.which("g++") or shutil.which("clang++")
 TORCH = pathlib.Path(torch.__file__).parent
 
 pytestmark = pytest.mark.skipif(

@@ -4,7 +4,6 @@ import ctypes
 import importlib.util
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -13,9 +12,9 @@ import pytest
 from numjit.errors import ToolchainError
 from numjit.runtime import libcuda
 from numjit.runtime.libcuda import DEVICE_ATTRIBUTES, FUNCTION_ATTRIBUTES, DriverLibrary
+from tests.support import COMPILER
 
 STAND_IN = pathlib.Path(__file__).parents[1] / "support" / "libcuda.cpp"
-COMPILER = shutil.which(os.environ.get("CXX", "")) or shutil.which("g++") or shutil.which("clang++")
 
 A, B = 0x123456789ABC, 0x123456789DEF
 

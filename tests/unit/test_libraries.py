@@ -3,7 +3,6 @@
 import ctypes
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import types
@@ -15,8 +14,8 @@ from numjit.foreign import HANDLE, CLibrary, Result
 from numjit.toolchain import libraries, nvjitlink, nvrtc
 from numjit.toolchain.libraries import Library
 from tests.cases import run_python
+from tests.support import COMPILER
 
-COMPILER = shutil.which(os.environ.get("CXX", "")) or shutil.which("g++") or shutil.which("clang++")
 linux = pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="g++ or clang++ on Linux")
 
 SOURCE = """
