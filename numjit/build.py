@@ -161,14 +161,17 @@ def _compile_cpp(
     from numjit.functor.cpp_source import device_source
     from numjit.toolchain.nvrtc import compile_ltoir
 
-    def compiled(*, whole: bool) -> bytes:
-        source = device_source(functor, specialisation, symbol, for_kernels=for_kernels, whole=whole)
+    def compiled(source: str) -> bytes:
         return compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
 
+    used = device_source(functor, specialisation, symbol, for_kernels=for_kernels)
     try:
-        return compiled(whole=False)
+        return compiled(used)
     except CompilationError:
-        return compiled(whole=True)
+        whole = device_source(functor, specialisation, symbol, for_kernels=for_kernels, whole=True)
+        if whole == used:
+            raise
+        return compiled(whole)
 
 
 def device_function(
