@@ -116,7 +116,7 @@ class _Describe(_Program):
         self.jump_if(self.compare("==", found, self.api(Api.TRUE)), self._fail)
 
     def _given_back(self, found: Any) -> Any:
-        """Leave for the general way after an error; else give back a reference to what lives on without it."""
+        """Leave for the general way after an error; else give back a reference that is not needed."""
         with self.when(self.is_zero(found)):
             self.clear_error()
             self.give_up()

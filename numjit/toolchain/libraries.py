@@ -12,11 +12,13 @@ import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from numjit.errors import ToolchainError
+from numjit.foreign import CLibrary
 
-__all__ = ["REMEDY", "Library", "load", "path_of"]
+__all__ = ["REMEDY", "Library", "file_of", "load", "open_library", "path_of", "read"]
 
 REMEDY = "pip install 'numjit[cu13]' (or [cu12])"
 
@@ -74,6 +76,33 @@ def load(library: Library) -> ctypes.CDLL:
     return ctypes.CDLL(found.abs_path, handle=found._handle_uint)
 
 
+def open_library(library: Library, prototypes: Mapping[str, tuple[Any, ...]]) -> CLibrary:
+    """Load a library whose functions have these prototypes.
+
+    Raises
+    ------
+    ToolchainError
+        As `load` does; and later, when a function is used that the library does not have.
+    """
+    loaded = load(library)
+
+    def lacking(symbol: str) -> ToolchainError:
+        return ToolchainError(f"{library.title} ({loaded._name}) has no {symbol}; {REMEDY}")
+
+    return CLibrary(loaded, prototypes, lacking)
+
+
+def read(call: Callable[..., Sequence[Any]], getter: str, handle: int) -> bytes:
+    """Return what a getter writes, of the size that the function of its name and "Size" answers.
+
+    `call` calls a function by its name and answers its results.
+    """
+    (size,) = call(f"{getter}Size", handle)
+    data = ctypes.create_string_buffer(size)
+    call(getter, handle, data)
+    return data.raw
+
+
 def _in_wheels(library: Library) -> Iterator[str]:
     for folder in library.folders:
         for root in sys.path:
@@ -106,3 +135,8 @@ def path_of(loaded: ctypes.CDLL, function: str) -> pathlib.Path | None:
     if not ask(ctypes.cast(loaded[function], ctypes.c_void_p), ctypes.byref(found)) or not found.file:
         return None
     return pathlib.Path(os.fsdecode(found.file))
+
+
+def file_of(library: CLibrary, function: str) -> str:
+    """Return the file that a library was loaded from, as far as that is known."""
+    return str(path_of(library.library, function) or library.library._name)

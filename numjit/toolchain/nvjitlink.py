@@ -53,21 +53,16 @@ class _RefusedError(Exception):
 
 @functools.cache
 def _load() -> CLibrary:
-    loaded = libraries.load(LIBRARY)
-
-    def lacking(symbol: str) -> ToolchainError:
-        return ToolchainError(f"nvJitLink ({loaded._name}) has no {symbol}; {libraries.REMEDY}")
-
-    return CLibrary(loaded, _PROTOTYPES, lacking)
+    return libraries.open_library(LIBRARY, _PROTOTYPES)
 
 
-def _call(library: CLibrary, function: str, *arguments: Any) -> Any:
-    """Call into nvJitLink and return its result, or results, without the status."""
+def _call(library: CLibrary, function: str, *arguments: Any) -> list[Any]:
+    """Call into nvJitLink and return its results without the status."""
     status, *results = getattr(library, function)(*arguments)
     if status:
         name = _ERRORS[status] if 0 <= status < len(_ERRORS) else "error"
         raise _RefusedError(f"{name} ({status})")
-    return results[0] if len(results) == 1 else results
+    return list(results)
 
 
 def version() -> tuple[int, int]:
@@ -93,8 +88,7 @@ def nvjitlink_path() -> str:
     ToolchainError
         nvJitLink is not installed.
     """
-    loaded = _load().library
-    return str(libraries.path_of(loaded, "nvJitLinkVersion") or loaded._name)
+    return libraries.file_of(_load(), "nvJitLinkVersion")
 
 
 def link(objects: Sequence[tuple[str, bytes]], cc: tuple[int, int], *, ptx: bool = False) -> bytes:
@@ -119,7 +113,7 @@ def link(objects: Sequence[tuple[str, bytes]], cc: tuple[int, int], *, ptx: bool
     encoded = (_text * len(options))(*(option.encode() for option in options))
     handle = 0
     try:
-        handle = _call(library, "nvJitLinkCreate", len(options), encoded)
+        (handle,) = _call(library, "nvJitLinkCreate", len(options), encoded)
         for name, data in objects:
             _call(library, "nvJitLinkAddData", handle, _LTOIR, data, len(data), name.encode())
         _call(library, "nvJitLinkComplete", handle)
@@ -133,9 +127,7 @@ def link(objects: Sequence[tuple[str, bytes]], cc: tuple[int, int], *, ptx: bool
 
 
 def _read(library: CLibrary, handle: int, what: str) -> bytes:
-    data = ctypes.create_string_buffer(_call(library, f"nvJitLinkGet{what}Size", handle))
-    _call(library, f"nvJitLinkGet{what}", handle, data)
-    return data.raw
+    return libraries.read(functools.partial(_call, library), f"nvJitLinkGet{what}", handle)
 
 
 def _explain(library: CLibrary, handle: int, error: Exception, cc: tuple[int, int]) -> str:

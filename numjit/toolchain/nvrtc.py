@@ -53,13 +53,8 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
 @functools.cache
 def _load() -> CLibrary:
     """Return NVRTC, and have its built-in functions at hand: its wheel of CUDA 13.0 does not find them."""
-    loaded = libraries.load(LIBRARY)
-
-    def lacking(symbol: str) -> ToolchainError:
-        return ToolchainError(f"NVRTC ({loaded._name}) has no {symbol}; {libraries.REMEDY}")
-
-    nvrtc = CLibrary(loaded, _PROTOTYPES, lacking)
-    path = libraries.path_of(loaded, "nvrtcVersion")
+    nvrtc = libraries.open_library(LIBRARY, _PROTOTYPES)
+    path = libraries.path_of(nvrtc.library, "nvrtcVersion")
     major, minor = _call(nvrtc, "nvrtcVersion")
     if path is not None:
         with contextlib.suppress(OSError):
@@ -75,8 +70,7 @@ def nvrtc_path() -> str:
     ToolchainError
         NVRTC is missing.
     """
-    loaded = _load().library
-    return str(libraries.path_of(loaded, "nvrtcVersion") or loaded._name)
+    return libraries.file_of(_load(), "nvrtcVersion")
 
 
 @functools.cache
@@ -267,16 +261,10 @@ def _run(nvrtc: CLibrary, source: str, arguments: Sequence[str], what: str) -> t
     try:
         encoded = [argument.encode() for argument in arguments]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), (_text * len(encoded))(*encoded))
-        return status, _read(nvrtc, program, "ProgramLog" if status else what)
+        getter = f"nvrtcGet{'ProgramLog' if status else what}"
+        return status, libraries.read(functools.partial(_call, nvrtc), getter, program)
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(HANDLE(program)))
-
-
-def _read(nvrtc: CLibrary, program: int, what: str) -> bytes:
-    (size,) = _call(nvrtc, f"nvrtcGet{what}Size", program)
-    data = ctypes.create_string_buffer(size)
-    _call(nvrtc, f"nvrtcGet{what}", program, data)
-    return data.raw
 
 
 def _failure(nvrtc: CLibrary, status: int, log: str, source: str, *, name: str, target: str) -> Exception:
