@@ -12,6 +12,7 @@ __all__ = ["WORD", "Emitter"]
 
 WORD = ir.IntType(64)
 _INT32 = ir.IntType(32)
+_INT8 = ir.IntType(8)
 
 
 class Emitter:
@@ -98,6 +99,10 @@ class Emitter:
         """Return the word at an address."""
         return self.builder.load(self._pointer(address, offset, WORD))
 
+    def load_byte(self, address: Any, offset: Any = 0) -> Any:
+        """Return the byte at an address."""
+        return self.builder.zext(self.builder.load(self._pointer(address, offset, _INT8)), WORD)
+
     def load32(self, address: Any, offset: Any = 0) -> Any:
         """Return the signed 4-byte integer at an address."""
         return self.builder.sext(self.builder.load(self._pointer(address, offset, _INT32)), WORD)
@@ -133,9 +138,9 @@ class Emitter:
         kinds
             One letter an argument: ``w`` a word, ``i`` an int.
         result
-            ``w``, ``i`` (returned as a word) or ``v`` for void.
+            ``w``, ``i`` or ``b`` (an int, a byte; returned as a word) or ``v`` for void.
         """
-        types = {"w": WORD, "i": _INT32, "v": ir.VoidType()}
+        types = {"w": WORD, "i": _INT32, "b": _INT8, "v": ir.VoidType()}
         signature = ir.FunctionType(types[result], [types[kind] for kind in kinds])
         function = self.builder.inttoptr(address, signature.as_pointer())
         passed = [
@@ -143,6 +148,8 @@ class Emitter:
             for value, kind in zip(arguments, kinds, strict=True)
         ]
         found = self.builder.call(function, passed)
+        if result == "b":
+            return self.builder.zext(found, WORD)
         return self.builder.sext(found, WORD) if result == "i" else found
 
     def give(self, value: Any) -> None:

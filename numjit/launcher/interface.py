@@ -9,19 +9,32 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["MAX_PARAMETERS", "MAX_SLOTS", "MAX_WORDS", "Api", "Guard", "Plan", "Record", "Span", "Value"]
+__all__ = [
+    "INLINE_RANK",
+    "MAX_PARAMETERS",
+    "MAX_SLOTS",
+    "MAX_WORDS",
+    "Api",
+    "Guard",
+    "Plan",
+    "Record",
+    "Span",
+    "Value",
+]
 
 #: What fits the code's scratch on the stack; calls that need more go the general way.
 MAX_PARAMETERS = 64
 MAX_WORDS = 512
 MAX_SLOTS = 256
+#: Up to this rank a TensorImpl has its sizes within itself, and as many places for its strides after them.
+INLINE_RANK = 5
 
 
 class Api(enum.IntEnum):
     """The process: addresses of functions and objects, and offsets in other people's structs."""
 
     SLOT_CALL = 0  # what calling did before: Python's own slot, which runs __call__
-    READ_TENSOR = enum.auto()  # DLPack: int (PyObject *, DLTensor *)
+    READ_TENSOR = enum.auto()  # DLPack: int (PyObject *, DLTensor *), which lets a tensor be written to
     CURRENT_STREAM = enum.auto()  # DLPack: int (int device type, int device, void **stream)
     VECTORCALL = enum.auto()
     GET_CONTEXT = enum.auto()  # cuCtxGetCurrent
@@ -36,6 +49,10 @@ class Api(enum.IntEnum):
     DECREF = enum.auto()
     NEW_TUPLE = enum.auto()
     GET_ATTRIBUTE = enum.auto()
+    MODE_COUNT = enum.auto()  # torch: how many dispatch modes are active
+    TRACING_STATE = enum.auto()  # torch: the address of what torch.jit.trace records into, 0 there if nothing
+    DEFAULT_DTYPE = enum.auto()  # torch: number of the default dtype
+    GRAD_ENABLED = enum.auto()
     TENSOR = enum.auto()  # classes, by identity
     PARAMETER = enum.auto()
     FLOAT = enum.auto()
@@ -43,18 +60,16 @@ class Api(enum.IntEnum):
     BOOL = enum.auto()
     COMPLEX = enum.auto()
     TRUE = enum.auto()  # objects
-    ZERO = enum.auto()
+    FALSE = enum.auto()
     NONE = enum.auto()
     OUT_NAME = enum.auto()
     GRAD_NAME = enum.auto()  # "requires_grad"
     FORWARD = enum.auto()  # names of torch.autograd.forward_ad
     LEVEL_NAME = enum.auto()  # the one that says whether tensors may have tangents
     NO_LEVEL = enum.auto()  # and its value where they have none
+    PROFILER = enum.auto()  # names of torch.autograd.profiler
+    PROFILING_NAME = enum.auto()  # the one that says whether a profiler records
     EMPTY = enum.auto()  # torch functions: empty_strided(size, stride, dtype)
-    DEFAULT_DTYPE = enum.auto()
-    MODES = enum.auto()  # how many dispatch modes are active
-    TRACING = enum.auto()  # whether torch.jit.trace records
-    GRAD_MODE = enum.auto()
     WRITTEN = enum.auto()  # counts a write of the tensors of a tuple
     RECORD_OFFSET = enum.auto()  # in an operation: its record (an array)
     IMPL_OFFSET = enum.auto()  # in a tensor object: its TensorImpl
@@ -62,6 +77,10 @@ class Api(enum.IntEnum):
     META_OFFSET = enum.auto()  # in a TensorImpl: its autograd state, 0 where it never had any
     STORAGE_OFFSET = enum.auto()  # in a TensorImpl: its storage
     DATA_OFFSET = enum.auto()  # in a storage: its address
+    START_OFFSET = enum.auto()  # in a TensorImpl: elements between its storage's address and its own
+    TYPE_OFFSET = enum.auto()  # in a TensorImpl: the number of its dtype, then its device
+    SIZES_OFFSET = enum.auto()  # in a TensorImpl: its rank, then sizes and strides
+    ITEM_SIZES = enum.auto()  # a table: bytes of an element by the number of its dtype, 0 where unknown
 
 
 class Record(enum.IntEnum):

@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from numjit.dtypes import ALL
+from numjit.launcher.interface import INLINE_RANK
+
 __all__ = ["Offsets", "find_offsets", "word"]
 
 #: Words of a TensorImpl that are looked at; it has some 26 (torch 2.11 to 2.13).
 _IMPL_WORDS = 24
 #: Words of a StorageImpl that are looked at.
 _STORAGE_WORDS = 6
+#: Three bytes of a TensorImpl: the device's type, its number (-1: none), whether there is a device.
+_DEVICES = {"cpu": 0x01FF00, "meta": 0x01FF0E}
 #: PyTypeObject.tp_call: 16 words into the object in every CPython with a GIL.
 _TYPE_CALL = 128
 
@@ -37,6 +42,11 @@ class Offsets:
         In a tensor object: the TensorImpl; in that: the dispatch keys, the autograd state, the storage.
     data
         In a storage: the address of its memory.
+    start, type, sizes
+        In a TensorImpl: the elements between its storage's address and its own; the number of its dtype, with
+        the device after it; its rank, with sizes and strides after it.
+    item_sizes
+        Bytes of an element by the number of its dtype, 0 where there is no such dtype.
     type_call
         In a class: the slot for calls.
     function
@@ -51,6 +61,10 @@ class Offsets:
     meta: int
     storage: int
     data: int
+    start: int
+    type: int
+    sizes: int
+    item_sizes: tuple[int, ...]
     type_call: int
     function: tuple[int, int, int]
     cell: int
@@ -77,15 +91,12 @@ def find_offsets(operation_class: Any, torch: Any) -> Offsets | None:
         return None
     impl, keys, meta = _tensor_offsets(torch)
     storage, data = _storage_offsets(torch, impl) if impl is not None else (None, None)
-    record, call = _record_offset(operation_class), _type_call_offset()
-    function, cell = _function_offsets(), _cell_offset()
-    if record is None or impl is None or keys is None or meta is None:
-        return None
-    if storage is None or data is None:
-        return None
-    if call is None or function is None or cell is None:
-        return None
-    return Offsets(record, impl, keys, meta, storage, data, call, function, cell)
+    kind, item_sizes = _type_offset(torch)
+    found = (
+        _record_offset(operation_class), impl, keys, meta, storage, data, _start_offset(torch), kind,
+        _sizes_offset(torch), item_sizes, _type_call_offset(), _function_offsets(), _cell_offset(),
+    )  # fmt: skip
+    return None if None in found else Offsets(*found)  # type: ignore[arg-type]
 
 
 def _places(base: int, wanted: int, words: int) -> set[int]:
@@ -161,6 +172,74 @@ def _storage_offsets(torch: Any, impl: int) -> tuple[int | None, int | None]:
     ]
     # the address is kept twice: itself, then as what its deleter is called with
     return min(set.intersection(*found), default=(None, None))
+
+
+def _start_offset(torch: Any) -> int | None:
+    """Find how far into its storage a tensor begins."""
+    memory = torch.empty(2000)
+    views = [memory[start:] for start in (0, 101, 1999)]
+    return _only(set.intersection(*(_places(t._cdata, t.storage_offset(), _IMPL_WORDS) for t in views)))
+
+
+def _sizes_offset(torch: Any) -> int | None:
+    """Find a tensor's rank, then sizes and strides: within itself first, for larger ranks elsewhere."""
+    small = [
+        torch.empty_strided(sizes, tuple(range(20, 20 + len(sizes))), device="meta")
+        for sizes in [(3, 5, 7), (9,), (), (3, 5, 7, 11, 13)]
+    ]
+    found = _only(
+        set.intersection(
+            *(
+                {p for p in range(0, 8 * _IMPL_WORDS, 8) if _lies_at(t, t._cdata + p + 8, t._cdata + p)}
+                for t in small
+            )
+        )
+    )
+    large = [torch.empty_strided((3,) * rank, tuple(range(20, 20 + rank)), device="meta") for rank in (6, 9)]
+    for tensor in large if found is not None else ():
+        begin = word(tensor._cdata + found + 8)
+        if begin < 1 << 16 or begin % 8 or not _lies_at(tensor, begin, tensor._cdata + found):
+            return None
+    return found
+
+
+def _lies_at(tensor: Any, begin: int, rank: int) -> bool:
+    """Whether a tensor's rank is at one address and its sizes and strides at another."""
+    if word(rank) != tensor.dim():
+        return False
+    gap = max(INLINE_RANK, tensor.dim())
+    return all(
+        (word(begin + 8 * k), word(begin + 8 * (gap + k))) == pair
+        for k, pair in enumerate(zip(tensor.shape, tensor.stride(), strict=True))
+    )
+
+
+def _type_offset(torch: Any) -> tuple[int | None, tuple[int, ...] | None]:
+    """Find the number of a tensor's dtype, with the device after it, and each dtype's bytes by its number."""
+    kinds = [getattr(torch, dtype.name) for dtype in ALL if hasattr(torch, dtype.name)]
+    places = []
+    for kind in kinds:
+        tensors = [
+            (torch.empty(n, dtype=torch.uint8, device=d).view(kind), device)  # complex32 made anew warns
+            for n in (16, 48)
+            for d, device in _DEVICES.items()
+        ]
+        places.append(
+            {
+                (p, word(tensors[0][0]._cdata + p) & 0xFFFF)
+                for p in range(0, 8 * _IMPL_WORDS, 8)
+                if len({word(t._cdata + p) & 0xFFFF for t, _ in tensors}) == 1
+                and all(word(t._cdata + p) >> 16 & 0xFFFFFF == device for t, device in tensors)
+            }
+        )
+    offset = _only(set.intersection(*({p for p, _ in found} for found in places)))
+    numbers = [number for found in places for p, number in found if p == offset]
+    if offset is None or len(set(numbers)) < len(kinds) or max(numbers) > 0xFF:
+        return None, None
+    sizes = [0] * 256
+    for number, kind in zip(numbers, kinds, strict=True):
+        sizes[number] = kind.itemsize
+    return offset, tuple(sizes)
 
 
 def _type_call_offset() -> int | None:

@@ -26,6 +26,13 @@ _PYTHON = {
     Api.NEW_TUPLE: "PyTuple_New",
     Api.GET_ATTRIBUTE: "PyObject_GetAttr",
 }
+#: C++ functions of torch without parameters, and what each answers; asking through Python takes far longer.
+_TORCH = {
+    Api.MODE_COUNT: ("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", ctypes.c_int64),
+    Api.TRACING_STATE: ("_ZN5torch3jit6tracer15getTracingStateEv", ctypes.POINTER(ctypes.c_int64)),
+    Api.DEFAULT_DTYPE: ("_ZN3c1031get_default_dtype_as_scalartypeEv", ctypes.c_uint8),
+    Api.GRAD_ENABLED: ("_ZN3c108GradMode10is_enabledEv", ctypes.c_bool),
+}
 #: Places of DLPack's exchange table (version 1.3), in words from its start.
 _EXCHANGE = {Api.READ_TENSOR: 5, Api.CURRENT_STREAM: 6}
 
@@ -33,12 +40,13 @@ _EXCHANGE = {Api.READ_TENSOR: 5, Api.CURRENT_STREAM: 6}
 class ProcessTable:
     """The table and what it refers to."""
 
-    def __init__(self, entries: dict[Api, int], objects: dict[Api, Any]) -> None:
-        self._objects = objects
+    def __init__(self, entries: dict[Api, int], objects: dict[Api, Any], item_sizes: Any) -> None:
+        self._objects = objects, item_sizes
         self.slot_call = entries.get(Api.SLOT_CALL, 0)
         self.words = np.zeros(len(Api), np.int64)
         for place, value in {**entries, **{k: id(v) for k, v in objects.items()}}.items():
             self.words[place] = value - (1 << 64) if value >> 63 else value
+        self.words[Api.ITEM_SIZES] = item_sizes.ctypes.data
 
     @property
     def address(self) -> int:
@@ -61,9 +69,11 @@ def process_table(torch: Any, offsets: Offsets, slot_call: int) -> ProcessTable 
     entries = {place: _address(ctypes.pythonapi, name) for place, name in _PYTHON.items()}
     exchange = _exchange_table(torch)
     objects = _torch_objects(torch)
+    functions = _torch_functions(torch)
     library = _driver_library()
-    if exchange is None or objects is None or library is None:
+    if exchange is None or objects is None or functions is None or library is None:
         return None
+    entries |= functions
     entries |= {place: word(exchange + 8 * k) for place, k in _EXCHANGE.items()}
     entries |= {
         Api.GET_CONTEXT: _address(library, "cuCtxGetCurrent"),
@@ -75,8 +85,11 @@ def process_table(torch: Any, offsets: Offsets, slot_call: int) -> ProcessTable 
         Api.META_OFFSET: offsets.meta,
         Api.STORAGE_OFFSET: offsets.storage,
         Api.DATA_OFFSET: offsets.data,
+        Api.START_OFFSET: offsets.start,
+        Api.TYPE_OFFSET: offsets.type,
+        Api.SIZES_OFFSET: offsets.sizes,
     }
-    return ProcessTable(entries, objects)
+    return ProcessTable(entries, objects, np.array(offsets.item_sizes, np.int64))
 
 
 def _address(library: Any, name: str) -> int:
@@ -97,9 +110,30 @@ def _exchange_table(torch: Any) -> int | None:
     return int(address) if major == 1 and minor >= 3 and filled else None
 
 
+def _torch_functions(torch: Any) -> dict[Api, int] | None:
+    """Return the addresses of torch's functions, or None where one is missing or answers something else."""
+    library = ctypes.CDLL(torch._C.__file__)  # with the libraries that it needs
+    try:
+        found = {place: getattr(library, name) for place, (name, _) in _TORCH.items()}
+    except AttributeError:
+        return None
+    for place, (_, answer) in _TORCH.items():
+        found[place].restype, found[place].argtypes = answer, []
+    with torch.enable_grad():
+        right = found[Api.GRAD_ENABLED]() is True
+    with torch.no_grad():
+        right &= found[Api.GRAD_ENABLED]() is False
+    before = found[Api.MODE_COUNT]()
+    with torch.utils._python_dispatch.TorchDispatchMode():
+        right &= found[Api.MODE_COUNT]() == before + 1
+    right &= found[Api.TRACING_STATE]()[0] == 0
+    return {place: _address(library, name) for place, (name, _) in _TORCH.items()} if right else None
+
+
 def _torch_objects(torch: Any) -> dict[Api, Any] | None:
     try:
-        if "_current_level" not in vars(torch.autograd.forward_ad):
+        names = vars(torch.autograd.forward_ad), vars(torch.autograd.profiler)
+        if "_current_level" not in names[0] or "_is_profiler_enabled" not in names[1]:
             return None
         return {
             Api.TENSOR: torch.Tensor,
@@ -109,18 +143,16 @@ def _torch_objects(torch: Any) -> dict[Api, Any] | None:
             Api.BOOL: bool,
             Api.COMPLEX: complex,
             Api.TRUE: True,
-            Api.ZERO: 0,
+            Api.FALSE: False,
             Api.NONE: None,
             Api.OUT_NAME: sys.intern("out"),
             Api.GRAD_NAME: sys.intern("requires_grad"),
-            Api.FORWARD: vars(torch.autograd.forward_ad),
+            Api.FORWARD: names[0],
             Api.LEVEL_NAME: "_current_level",
             Api.NO_LEVEL: -1,
+            Api.PROFILER: names[1],
+            Api.PROFILING_NAME: "_is_profiler_enabled",
             Api.EMPTY: torch._C._dynamo.guards._empty_strided_cuda,
-            Api.DEFAULT_DTYPE: torch.get_default_dtype,
-            Api.MODES: torch._C._len_torch_dispatch_stack,
-            Api.TRACING: torch._C._is_tracing,
-            Api.GRAD_MODE: torch.is_grad_enabled,
             Api.WRITTEN: torch._C._increment_version,
         }
     except AttributeError:

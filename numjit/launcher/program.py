@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from numjit.launcher.emitter import WORD, Emitter
 from numjit.launcher.interface import (
+    INLINE_RANK,
     MAX_PARAMETERS,
     MAX_SLOTS,
     MAX_WORDS,
@@ -25,14 +26,13 @@ from numjit.launcher.interface import (
     Value,
 )
 
-__all__ = ["API_VARIABLE", "CALL", "DESCRIBE", "TENSOR_WORDS", "launcher_module"]
+__all__ = ["API_VARIABLE", "CALL", "DESCRIBE", "launcher_module"]
 
 API_VARIABLE = "numjit_api"
 CALL = "numjit_call"
 DESCRIBE = "numjit_describe"
-#: Words of a DLTensor: data, device (type, number), rank and dtype, shape, strides, offset.
-TENSOR_WORDS = 6
-_DATA, _DEVICE, _RANK, _SHAPE, _STRIDES, _BYTE_OFFSET = (8 * k for k in range(TENSOR_WORDS))
+_DLTENSOR_WORDS = 6
+_TYPE_BITS = (1 << 40) - 1  # a dtype of two bytes, a device of three
 _MIXER = 0x9E3779B97F4A7C15 - (1 << 64)
 # CPython's structs, the same in every version that numjit supports (and checked when the launcher attaches).
 _TYPE, _TUPLE_SIZE, _TUPLE_ITEMS, _NUMBER = 8, 16, 24, 16
@@ -62,10 +62,6 @@ class _Program(Emitter):
         """Return an entry of the process's table."""
         return self.entry(self._api, place)
 
-    def ask(self, function: Api) -> Any:
-        """Call a torch function without arguments; returns a new reference, 0 after an error."""
-        return self.call(self.api(Api.VECTORCALL), [self.api(function), 0, 0, 0], "wwww")
-
     def release(self, reference: Any) -> None:
         """Give a reference back."""
         self.call(self.api(Api.DECREF), [reference], "w", "v")
@@ -76,25 +72,25 @@ class _Program(Emitter):
 
 
 class _Describe(_Program):
-    """``describe(record, values, out, words, tensors, hash)``: how many words, or -1 for the general way.
+    """``describe(record, values, out, words, addresses, hash)``: how many words, or -1 for the general way.
 
-    `values` holds one object a parameter, `out` one tensor or 0, `words` takes what plans are matched
-    by, `tensors` the DLTensor of each parameter and of `out` last, ``*hash`` a hash of the words.
+    `values` holds one object a parameter, `out` one tensor or 0, `words` takes what plans are matched by,
+    `addresses` where each parameter's elements are and last those of `out`, ``*hash`` a hash of the words.
     """
 
     def emit(self) -> None:
-        record, values, out, words, tensors, hashed = self.function.args
+        record, values, out, words, addresses, hashed = self.function.args
         self._words, self._hash = words, self.variable(0)
         self._count = self.variable(0)
         self._grads = self.variable(0)
         self._fail = self.block("general")
-        self._check_modes()
-        self._add_default_dtype()
+        self._check_watchers()
+        self._add(self.call(self.api(Api.DEFAULT_DTYPE), [], "", "b"))
         parameters = self.entry(record, Record.PARAMETERS)
         with self.repeat(parameters) as k:
             value = self.item(values, k)
             self.jump_if(self.is_zero(value), self._fail)
-            self._add_value(value, self.add(tensors, self.mul(k, 8 * TENSOR_WORDS)))
+            self._add_value(value, self.add(addresses, self.mul(k, 8)))
         self._add(out, marker=True)
         with self.when(self.compare("!=", out, 0)):
             kind = self.load(out, _TYPE)
@@ -102,18 +98,23 @@ class _Describe(_Program):
             state = self.load(self._impl(out), self.api(Api.META_OFFSET))
             with self.when(self.compare("!=", state, 0)):  # views have some as well
                 self._leave_if_grad(out)
-            self._add_tensor(out, self.add(tensors, self.mul(parameters, 8 * TENSOR_WORDS)))
+            self._make_writable(out)
+            self._add_tensor(out, self.add(addresses, self.mul(parameters, 8)))
         self._check_gradients(record, values, parameters)
         self.store(hashed, 0, self.get(self._hash))
         self.give(self.get(self._count))
         self.place(self._fail)
         self.give(-1)
 
-    def _check_modes(self) -> None:
-        found = self._given_back(self.ask(Api.MODES))  # small ints are never freed
-        self.jump_if(self.compare("!=", found, self.api(Api.ZERO)), self._fail)
-        found = self._given_back(self.ask(Api.TRACING))
-        self.jump_if(self.compare("==", found, self.api(Api.TRUE)), self._fail)
+    def _check_watchers(self) -> None:
+        """Go the general way where a mode, torch.jit.trace or a profiler is to see the call."""
+        modes = self.call(self.api(Api.MODE_COUNT), [], "")
+        self.jump_if(self.compare("!=", modes, 0), self._fail)
+        recorded = self.load(self.call(self.api(Api.TRACING_STATE), [], ""))
+        self.jump_if(self.compare("!=", recorded, 0), self._fail)
+        names = [self.api(Api.PROFILER), self.api(Api.PROFILING_NAME)]
+        profiling = self.call(self.api(Api.DICT_GET), names, "ww")
+        self.jump_if(self.compare("!=", profiling, self.api(Api.FALSE)), self._fail)
 
     def _given_back(self, found: Any) -> Any:
         """Leave for the general way after an error; else give back a reference that is not needed."""
@@ -128,9 +129,6 @@ class _Describe(_Program):
         self.jump(self._fail)
         self.place(self.block("unreachable"))
 
-    def _add_default_dtype(self) -> None:
-        self._add(self._given_back(self.ask(Api.DEFAULT_DTYPE)))  # torch keeps its dtypes for good
-
     def _add(self, word: Any, *, marker: bool = False) -> None:
         if marker:  # whether there is one, not which
             word = self.builder.zext(self.compare("!=", word, 0), WORD)
@@ -142,7 +140,7 @@ class _Describe(_Program):
     def _impl(self, tensor: Any) -> Any:
         return self.load(tensor, self.api(Api.IMPL_OFFSET))
 
-    def _add_value(self, value: Any, tensor: Any) -> None:
+    def _add_value(self, value: Any, address: Any) -> None:
         kind = self.load(value, _TYPE)
         is_tensor = self.builder.or_(
             self.compare("==", kind, self.api(Api.TENSOR)), self.compare("==", kind, self.api(Api.PARAMETER))
@@ -151,7 +149,7 @@ class _Describe(_Program):
             with yes:
                 state = self.load(self._impl(value), self.api(Api.META_OFFSET))
                 self.set(self._grads, self.builder.or_(self.get(self._grads), state))
-                self._add_tensor(value, tensor)
+                self._add_tensor(value, address)
             with no:
                 known = self.compare("==", kind, self.api(Api.FLOAT))
                 for other in (Api.INT, Api.BOOL, Api.COMPLEX):
@@ -159,25 +157,47 @@ class _Describe(_Program):
                 self.jump_if(self.builder.not_(known), self._fail)
                 self._add(kind)
 
-    def _add_tensor(self, value: Any, tensor: Any) -> None:
-        """Add dispatch keys (conj, neg, wrappers), device, rank and dtype, shape, strides, alignment."""
-        status = self.call(self.api(Api.READ_TENSOR), [value, tensor], "ww", "i")
+    def _make_writable(self, out: Any) -> None:
+        """Let torch say whether a tensor may be written to, and copy what it shares until then."""
+        found = self.scratch(_DLTENSOR_WORDS)
+        status = self.call(self.api(Api.READ_TENSOR), [out, found], "ww", "i")
         with self.when(self.compare("!=", status, 0)):
             self.clear_error()
             self.give_up()
-        rank = self.load32(tensor, _RANK)
+
+    def _add_tensor(self, value: Any, address: Any) -> None:
+        """Add dispatch keys (conj, neg, wrappers), dtype and device, rank, sizes, strides, alignment.
+
+        Tensors of other kinds than a plan was made of have other keys; whatever else is in them is not used.
+        """
+        builder, impl = self.builder, self._impl(value)
+        storage = self.load(impl, self.api(Api.STORAGE_OFFSET))
+        self.jump_if(self.is_zero(storage), self._fail)
+        data = self.load(storage, self.api(Api.DATA_OFFSET))
+        self.jump_if(self.is_zero(data), self._fail)  # no elements, or their memory was given up
+        sizes = self.add(impl, self.api(Api.SIZES_OFFSET))
+        rank, inside = self.load(sizes), self.add(sizes, 8)
         # Whatever numbers follow have room as well.
         room = self.add(self.get(self._count), self.add(self.mul(rank, 2), 4 + MAX_PARAMETERS))
         self.jump_if(self.compare(">", room, MAX_WORDS), self._fail)
-        self._add(self.load(self._impl(value), self.api(Api.KEYS_OFFSET)))
-        self._add(self.load(tensor, _DEVICE))
-        self._add(self.load(tensor, _RANK))
-        shape, strides = self.load(tensor, _SHAPE), self.load(tensor, _STRIDES)
+        self._add(self.load(impl, self.api(Api.KEYS_OFFSET)))
+        kind = self.both(self.load(impl, self.api(Api.TYPE_OFFSET)), _TYPE_BITS)
+        self._add(kind)
+        self._add(rank)
+        large = self.compare(">", rank, INLINE_RANK)
+        shape = self.variable(inside)
+        with self.when(large):
+            self.set(shape, self.load(inside))
+        stride = self.mul(builder.select(large, rank, self.const(INLINE_RANK)), 8)
         with self.repeat(rank) as d:
-            self._add(self.item(shape, d))
-            self._add(self.item(strides, d))
-        address = self.add(self.load(tensor, _DATA), self.load(tensor, _BYTE_OFFSET))
-        self._add(self.both(address, 15))
+            place = self.add(self.get(shape), self.mul(d, 8))
+            self._add(self.load(place))
+            self._add(self.load(place, stride))
+        size = self.item(self.api(Api.ITEM_SIZES), self.both(kind, 0xFF))
+        self.jump_if(self.is_zero(size), self._fail)
+        start = self.add(data, self.mul(self.load(impl, self.api(Api.START_OFFSET)), size))
+        self.store(address, 0, start)
+        self._add(self.both(start, 15))
 
     def _check_gradients(self, record: Any, values: Any, parameters: Any) -> None:
         """Go the general way where torch would record; most tensors have no autograd state at all."""
@@ -188,8 +208,8 @@ class _Describe(_Program):
             names = [self.api(Api.FORWARD), self.api(Api.LEVEL_NAME)]
             level = self.call(self.api(Api.DICT_GET), names, "ww")
             self.jump_if(self.compare("!=", level, self.api(Api.NO_LEVEL)), self._fail)
-            mode = self._given_back(self.ask(Api.GRAD_MODE))
-            with self.when(self.compare("==", mode, self.api(Api.TRUE))), self.repeat(parameters) as k:
+            mode = self.call(self.api(Api.GRAD_ENABLED), [], "", "b")
+            with self.when(self.compare("!=", mode, 0)), self.repeat(parameters) as k:
                 value = self.item(values, k)
                 kind = self.load(value, _TYPE)
                 is_number = self.builder.and_(
@@ -221,7 +241,7 @@ class _Call(_Program):
         self.jump_if(self.is_zero(array), self._general)
         record = self.load(array, _ARRAY_DATA)
         self._values = self.scratch(MAX_PARAMETERS)
-        self._tensors = self.scratch((MAX_PARAMETERS + 1) * TENSOR_WORDS)
+        self._addresses = self.scratch(MAX_PARAMETERS + 1)
         self._words = self.scratch(MAX_WORDS)
         self._results = self.scratch(MAX_PARAMETERS)
         self._made = self.variable(0)
@@ -232,7 +252,7 @@ class _Call(_Program):
         hashed = self.scratch(1)
         count = self.builder.call(
             self._describe,
-            [record, self._values, self.get(self._out), self._words, self._tensors, hashed],
+            [record, self._values, self.get(self._out), self._words, self._addresses, hashed],
         )
         self.jump_if(self.compare("<", count, 0), self._general)
         plan = self._find(record, count, self.load(hashed))
@@ -346,11 +366,8 @@ class _Call(_Program):
         self.place(found)
         return plan
 
-    def _tensor(self, parameter: Any) -> Any:
-        return self.add(self._tensors, self.mul(parameter, 8 * TENSOR_WORDS))
-
-    def _address(self, tensor: Any) -> Any:
-        return self.add(self.load(tensor, _DATA), self.load(tensor, _BYTE_OFFSET))
+    def _address(self, parameter: Any) -> Any:
+        return self.item(self._addresses, parameter)
 
     def _span(self, plan: Any, k: Any) -> Any:
         return self.add(self.entry(plan, Plan.INPUT_TABLE), self.mul(k, 8 * len(Span)))
@@ -358,12 +375,12 @@ class _Call(_Program):
     def _check_overlap(self, record: Any, plan: Any) -> None:
         """Go the general way, which explains it, where `out` shares some of an input's memory, not all."""
         with self.when(self.compare("!=", self.entry(plan, Plan.GIVEN), 0)):
-            out = self._address(self._tensor(self.entry(record, Record.PARAMETERS)))
+            out = self._address(self.entry(record, Record.PARAMETERS))
             low = self.add(out, self.entry(plan, Plan.OUT_LOW))
             high = self.add(out, self.entry(plan, Plan.OUT_HIGH))
             with self.repeat(self.entry(plan, Plan.INPUTS)) as k:
                 span = self._span(plan, k)
-                address = self._address(self._tensor(self.entry(span, Span.PARAMETER)))
+                address = self._address(self.entry(span, Span.PARAMETER))
                 below = self.compare("<=", self.add(address, self.entry(span, Span.HIGH)), low)
                 above = self.compare(">=", self.add(address, self.entry(span, Span.LOW)), high)
                 equal = self.builder.and_(
@@ -394,7 +411,7 @@ class _Call(_Program):
         self.release(written)
         self.jump_if(self.is_zero(counted), self._failed())
         self.release(counted)
-        address = self._address(self._tensor(self.entry(record, Record.PARAMETERS)))
+        address = self._address(self.entry(record, Record.PARAMETERS))
         self.store(self._pointers, 0, self.add(address, self.load(self.entry(plan, Plan.OUTPUT_OFFSETS))))
         self.jump(ready)
         self.place(new)
@@ -434,7 +451,7 @@ class _Call(_Program):
             self.store(self.add(slots, self.mul(k, 8)), 0, self.item(self._pointers, k))
         with self.repeat(self.entry(plan, Plan.INPUTS)) as k:
             span = self._span(plan, k)
-            address = self._address(self._tensor(self.entry(span, Span.PARAMETER)))
+            address = self._address(self.entry(span, Span.PARAMETER))
             place = self.add(slots, self.mul(self.entry(span, Span.SLOT), 8))
             self.store(place, 0, self.add(address, self.entry(span, Span.OFFSET)))
         with self.repeat(self.entry(plan, Plan.VALUES)) as k:

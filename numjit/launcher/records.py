@@ -18,7 +18,6 @@ from numjit.launcher.interface import (
     Record,
     Value,
 )
-from numjit.launcher.program import TENSOR_WORDS
 
 if TYPE_CHECKING:
     from numjit.dtypes import DType
@@ -119,11 +118,11 @@ class FunctorRecord:
             return None
         values = np.array([id(value) for value in bound], np.int64)
         words = np.zeros(MAX_WORDS, np.int64)
-        tensors = np.zeros((MAX_PARAMETERS + 1) * TENSOR_WORDS, np.int64)
+        addresses = np.zeros(MAX_PARAMETERS + 1, np.int64)
         hashed = np.zeros(1, np.int64)
         count = self._describe(
             self.array.ctypes.data, values.ctypes.data, 0 if out is None else id(out), words.ctypes.data,
-            tensors.ctypes.data, hashed.ctypes.data,
+            addresses.ctypes.data, hashed.ctypes.data,
         )  # fmt: skip
         return None if count < 0 else (int(hashed[0]), tuple(map(int, words[:count])))
 

@@ -5,6 +5,7 @@ import gc
 import math
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from numjit.arrays.numbers import convert
 from numjit.launcher import attach
 from numjit.launcher.attach import FastCallable, FastCalls, Launcher, launchable
 from numjit.launcher.interface import Api, Value
+from numjit.launcher.offsets import word
 from numjit.launcher.records import FunctorRecord, value_codes
 from tests.support.fake_gpu import FakeGpu, entry, floats, load, operand, slot
 
@@ -129,6 +131,44 @@ class TestAnswers:
         assert calls.offer([x], None, plan)
         result = operation(x)
         assert (result.shape, result.stride(), result.dtype) == ((5, 4), (1, 5), torch.complex128)
+
+    @pytest.mark.parametrize("rank", range(9))
+    def test_operands_of_every_rank(self, gpu, rank):
+        """Sizes and strides lie elsewhere for large ranks; addresses are those of views."""
+        operation = Operation()
+        calls = FastCalls(operation, ["x"], 1, [None])
+        whole = torch.randn((5,) + (3,) * rank).flip(0)
+        views = [whole[2], whole[2].as_strided((3,) * rank, tuple(range(1, 1 + rank)), 2), whole[4]]
+        for view in views[:2]:
+            assert calls.offer([view], None, entry((3,) * rank, memory=(0,)))
+        seen = []
+        gpu.kernel = lambda table: seen.append(word(slot(table, 1)))
+        for view in views:
+            assert operation(view) is not GENERAL or view is views[2]
+        assert seen[:2] == [view.data_ptr() for view in views[:2]]
+        wider = torch.randn((3,) * rank, dtype=torch.float64)
+        longer = torch.randn((4,) * (rank + 1))
+        assert operation(wider) is operation(longer) is GENERAL
+
+    def test_operands_of_every_dtype(self, gpu):
+        """A view's address takes the size of its elements."""
+        operation = Operation()
+        calls = FastCalls(operation, ["x"], 1, [None])
+        seen = []
+        gpu.kernel = lambda table: seen.append(word(slot(table, 1)))
+        views = [torch.zeros(1024, dtype=torch.uint8).view(getattr(torch, d.name))[3:5] for d in dtypes.ALL]
+        for view in views:
+            assert calls.offer([view], None, entry((2,), memory=(0,), dtype=view.dtype))
+        for view in views:
+            assert operation(view).dtype == view.dtype
+        assert seen == [view.data_ptr() for view in views]
+
+    def test_memory_shared_until_one_is_written_to(self, axpy):
+        operation, _ = axpy
+        x, y = tensors()
+        lazy = torch._lazy_clone(x)
+        torch.testing.assert_close(operation(lazy, y), x + y)
+        assert torch._C._is_cow_tensor(lazy)  # reading copies nothing
 
     def test_offsets_are_added_to_addresses(self, gpu):
         operation = Operation()
@@ -244,6 +284,27 @@ class TestGoesTheGeneralWay:
             assert operation(mode.from_tensor(x), mode.from_tensor(y)) is GENERAL
         assert operation(x, y) is not GENERAL
 
+    def test_a_profiler_is_to_see_the_call(self, axpy):
+        operation, calls = axpy
+        x, y = tensors()
+        with warnings.catch_warnings(), torch.profiler.profile():
+            warnings.simplefilter("ignore")
+            assert operation(x, y) is GENERAL
+        with torch.autograd.profiler.profile():
+            assert operation(x, y) is GENERAL
+        torch.testing.assert_close(operation(x, y), x + y)
+        assert calls.record.hits == 1
+
+    def test_memory_that_was_given_up(self, axpy):
+        operation, _ = axpy
+        x, y = tensors()
+        kept = x.clone()
+        x.untyped_storage().resize_(0)
+        assert operation(x, y) is GENERAL
+        x.untyped_storage().resize_(4 * N)
+        x.copy_(kept)
+        torch.testing.assert_close(operation(x, y), kept + y)
+
     def test_tensors_of_function_transforms(self, axpy):
         operation, _ = axpy
         seen = []
@@ -313,6 +374,14 @@ class TestOut:
         want = x + y
         assert with_out(x, y, out=x) is x
         torch.testing.assert_close(x, want)
+
+    def test_memory_shared_with_another_is_copied_first(self, with_out):
+        x, y, other = tensors(3)
+        kept, out = other.clone(), torch._lazy_clone(other)
+        assert torch._C._is_cow_tensor(out)
+        assert with_out(x, y, out=out) is out
+        torch.testing.assert_close(out, x + y)
+        torch.testing.assert_close(other, kept)
 
     def test_the_write_is_counted(self, with_out):
         x, y = tensors()
