@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from numjit.arrays.numbers import number_type
 from numjit.errors import AutogradError, CompilationError, FunctorError, OutputError
+from numjit.torch_dispatch import dispatched, is_profiled, profiled
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -189,8 +190,6 @@ def _call(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
         if needed is not None:
             results = operation.detached(*bound)
             return results if isinstance(results, tuple) else (results,)
-        from numjit.torch_dispatch import dispatched
-
         seen = dispatched(operation, bound)
         if seen is not NotImplemented:
             return seen if isinstance(seen, tuple) else (seen,)
@@ -300,7 +299,11 @@ def _differentiate(
             if kind == "jvp":
                 zero_dim |= {count + n for n, k in enumerate(active) if k in request.zero_dim}
             asked = Request(derivative, zero_dim=frozenset(zero_dim))
-        return _call(asked, [*bound[:count], *extras, *bound[count:]])
+        given = [*bound[:count], *extras, *bound[count:]]
+        if is_profiled():
+            with profiled(derivative.__name__, given, {}):
+                return _call(asked, given)
+        return _call(asked, given)
     except _EXPLAINED as error:
         _explain(operation, error)
 

@@ -8,7 +8,7 @@ import inspect
 import operator
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from numjit import autograd
@@ -20,7 +20,7 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
 from numjit.launcher.attach import FastCallable, launchable
-from numjit.torch_dispatch import dispatched, is_traced, token
+from numjit.torch_dispatch import dispatched, is_profiled, is_traced, profiled, token
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -138,6 +138,17 @@ class Elementwise(FastCallable):
             traced = call_traced(self, operands, scalars, out)
             if traced is not NotImplemented:
                 return traced
+        request = self.plain_request if plain else autograd.Request(self, shape, like, dtype, device)
+        if is_profiled():
+            with profiled(self.__name__, operands, scalars):
+                return self._run(request, operands, out, scalars)
+        return self._run(request, operands, out, scalars)
+
+    def _run(
+        self, request: autograd.Request, operands: Sequence[Any], out: Any, scalars: Mapping[str, Any]
+    ) -> Any:
+        """Run a call that torch is not reading: recorded, through its dispatcher, or by itself."""
+        plain = request.is_plain
         self.refresh()
         bound = self._binder.bind(operands, scalars)
         key = None
@@ -150,7 +161,6 @@ class Elementwise(FastCallable):
             else:
                 needed = autograd.needs_gradient(bound)
                 if needed:
-                    request = self.plain_request
                     if self.rule is None:
                         results = autograd.record_plain(request, bound)
                     else:
@@ -160,7 +170,6 @@ class Elementwise(FastCallable):
                     result = dispatched(self, bound)
                     if result is not NotImplemented:
                         return result
-        request = self.plain_request if plain else autograd.Request(self, shape, like, dtype, device)
         if key is None and autograd.is_recorded(bound):
             results = self._record(request, bound, out)
         else:

@@ -23,7 +23,7 @@ from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
 from numjit.torch_compile import call_traced
-from numjit.torch_dispatch import is_traced
+from numjit.torch_dispatch import is_profiled, is_traced, profiled
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 
@@ -85,6 +85,13 @@ class _JittedFunction(FastCallable):
             traced = call_traced(self._operation, detached, kwargs, None)
             if traced is not NotImplemented:
                 return traced
+        if is_profiled():
+            with profiled(self.__name__, tensors, kwargs):
+                return self._run(tensors, kwargs)
+        return self._run(tensors, kwargs)
+
+    def _run(self, tensors: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run a call that torch is not reading."""
         name, operands = self._functor.name, len(self._functor.signature.operands)
         bound = self._binder.bind(tensors, kwargs)
         warm = self._call.warm
@@ -127,7 +134,7 @@ class _JittedFunction(FastCallable):
             warnings.warn(
                 f"{functor.name}(): scalar {parameter.name}={shown} is truncated to {wanted}, as "
                 "torch.cuda.jiterator does; numjit.elementwise promotes instead",
-                stacklevel=3,
+                stacklevel=4,
             )
         return risky
 

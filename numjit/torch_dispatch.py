@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numjit.functor.genuine  # noqa: F401 - it notes Python's own functions, before torch replaces any
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
     from numjit.torch_operator import TorchOp
 
-__all__ = ["dispatched", "is_traced", "operations", "token"]
+__all__ = ["dispatched", "is_profiled", "is_traced", "operations", "profiled", "token"]
 
 #: Which operation a traced call calls, by the name that it says.
 operations: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
@@ -43,6 +44,33 @@ def is_traced() -> bool:
     import torch
 
     return bool(torch.compiler.is_compiling())
+
+
+def is_profiled() -> bool:
+    """Whether one of torch's profilers records: ``torch.profiler``, ``emit_nvtx``, ``emit_itt``."""
+    profiler = sys.modules.get("torch.autograd.profiler")
+    return profiler is not None and bool(getattr(profiler, "_is_profiler_enabled", False))
+
+
+def profiled(
+    name: str, operands: Sequence[Any], scalars: Mapping[str, Any]
+) -> contextlib.AbstractContextManager[Any]:
+    """Return a context whose time torch's profiler shows as ``numjit::name``, as it shows an operator's.
+
+    Parameters
+    ----------
+    name
+        The functor's.
+    operands, scalars
+        The call's arguments; with ``record_shapes=True`` those that torch can show are shown.
+    """
+    import torch
+
+    numbers = (bool, int, float)
+    shown = [value if isinstance(value, (torch.Tensor, *numbers)) else None for value in operands]
+    named = {key: value for key, value in scalars.items() if isinstance(value, numbers)}
+    made: Any = torch._C._profiler._RecordFunctionFast
+    return made(f"numjit::{name}", shown, named)  # type: ignore[no-any-return]
 
 
 def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
