@@ -94,6 +94,8 @@ class GradientCase:
         For each operand whether it gets a gradient.
     positive
         Positions of operands that are above 0.
+    rtol
+        Relative tolerance against torch in float64, in units of the dtype's epsilon.
     """
 
     name: str
@@ -104,6 +106,7 @@ class GradientCase:
     dtype: torch.dtype
     trained: tuple[bool, ...]
     positive: tuple[int, ...] = ()
+    rtol: float = 16.0
 
     def make(self, device: str, divide: int) -> Operands:
         """Return fresh operands; those that are trained require grad."""
@@ -127,8 +130,8 @@ GRADIENT_CASES = (
     GradientCase("gelu bf16", gelu, GELU_CPP, eager_gelu, 128, torch.bfloat16, (True,)),
     GradientCase("swiglu bf16", swiglu, SWIGLU_CPP, eager_swiglu, 96, torch.bfloat16, (True, True)),
     GradientCase("huber f32", huber, HUBER_CPP, eager_huber, 48, torch.float32, (True, False)),
-    GradientCase(
-        "log density f32", density, DENSITY_CPP, eager_density, 32, torch.float32, (True,) * 3, (2,)
+    GradientCase(  # its gradient by scale is a difference: eager's own is up to 20 epsilons from float64's
+        "log density f32", density, DENSITY_CPP, eager_density, 32, torch.float32, (True,) * 3, (2,), 64.0
     ),
 )
 
@@ -159,7 +162,7 @@ def _is_right(case: GradientCase, call: Call, operands: Operands, grad: torch.Te
     exact = tuple(x.detach().double().requires_grad_(x.requires_grad) for x in operands)
     value = case.eager(*exact).detach().to(case.dtype)
     wanted = tuple(x.to(case.dtype) for x in _both(case.eager, exact, grad.double()))
-    return same((call(*operands).detach(), *_both(call, operands, grad)), (value, *wanted), 16.0)
+    return same((call(*operands).detach(), *_both(call, operands, grad)), (value, *wanted), case.rtol)
 
 
 def _interleaved(calls: dict[str, Call], sets: Sequence[Any], device: str) -> dict[str, list[float]]:

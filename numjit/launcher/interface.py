@@ -38,6 +38,7 @@ class Api(enum.IntEnum):
     CURRENT_STREAM = enum.auto()  # DLPack: int (int device type, int device, void **stream)
     VECTORCALL = enum.auto()
     GET_CONTEXT = enum.auto()  # cuCtxGetCurrent
+    SET_CONTEXT = enum.auto()  # cuCtxSetCurrent
     LAUNCH = enum.auto()  # cuLaunchKernel
     SAVE_THREAD = enum.auto()
     RESTORE_THREAD = enum.auto()

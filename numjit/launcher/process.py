@@ -77,6 +77,7 @@ def process_table(torch: Any, offsets: Offsets, slot_call: int) -> ProcessTable 
     entries |= {place: word(exchange + 8 * k) for place, k in _EXCHANGE.items()}
     entries |= {
         Api.GET_CONTEXT: _address(library, "cuCtxGetCurrent"),
+        Api.SET_CONTEXT: _address(library, "cuCtxSetCurrent"),
         Api.LAUNCH: _address(library, "cuLaunchKernel"),
         Api.SLOT_CALL: slot_call,
         Api.RECORD_OFFSET: offsets.record,

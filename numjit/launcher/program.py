@@ -256,12 +256,7 @@ class _Call(_Program):
         )
         self.jump_if(self.compare("<", count, 0), self._general)
         plan = self._find(record, count, self.load(hashed))
-        context = self.scratch(1)
-        self.store(context, 0, 0)
-        status = self.call(self.api(Api.GET_CONTEXT), [context], "w", "i")
-        self.jump_if(self.compare("!=", status, 0), self._general)
-        wanted = self.entry(plan, Plan.CONTEXT)
-        self.jump_if(self.compare("!=", self.load(context), wanted), self._general)
+        self._check_context(plan)
         self._check_overlap(record, plan)
         owner = self.entry(plan, Plan.OWNER)
         self.call(self.api(Api.INCREF), [owner], "w", "v")
@@ -365,6 +360,23 @@ class _Call(_Program):
         self.jump(probe)
         self.place(found)
         return plan
+
+    def _check_context(self, plan: Any) -> None:
+        """Go the general way where another device is current.
+
+        A thread that has not used CUDA yet, as torch's own of backward, is on device 0 and without a context:
+        the runtime would make that device's current with its first call there, and so does the launcher.
+        """
+        place = self.scratch(1)
+        self.store(place, 0, 0)
+        status = self.call(self.api(Api.GET_CONTEXT), [place], "w", "i")
+        self.jump_if(self.compare("!=", status, 0), self._general)
+        current, wanted = self.load(place), self.entry(plan, Plan.CONTEXT)
+        with self.when(self.compare("!=", current, wanted)):
+            self.jump_if(self.compare("!=", current, 0), self._general)
+            self.jump_if(self.compare("!=", self.entry(plan, Plan.DEVICE), 0), self._general)
+            status = self.call(self.api(Api.SET_CONTEXT), [wanted], "w", "i")
+            self.jump_if(self.compare("!=", status, 0), self._general)
 
     def _address(self, parameter: Any) -> Any:
         return self.item(self._addresses, parameter)

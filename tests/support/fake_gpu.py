@@ -45,7 +45,9 @@ class FakeGpu:
         )
         pointer = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
         stream = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_uint64)
-        self._callbacks = [launch(self._launch), pointer(self._current), stream(self._stream)]
+        self._callbacks = [
+            launch(self._launch), pointer(self._current), pointer(self._use), stream(self._stream),
+        ]  # fmt: skip
 
     def _launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, table, extra):
         if self.status == 0:
@@ -57,6 +59,10 @@ class FakeGpu:
     def _current(self, where):
         ctypes.c_uint64.from_address(where).value = self.context
         return 0
+
+    def _use(self, context):
+        self.context = context
+        return self.status
 
     def _stream(self, kind, index, where):
         assert (kind, index) == (2, 0)
@@ -75,7 +81,8 @@ class FakeGpu:
         table = process_table(torch, offsets, slot_call)
         assert isinstance(table, ProcessTable)
         addresses = [ctypes.cast(c, ctypes.c_void_p).value for c in self._callbacks]
-        for place, address in zip((Api.LAUNCH, Api.GET_CONTEXT, Api.CURRENT_STREAM), addresses, strict=True):
+        places = (Api.LAUNCH, Api.GET_CONTEXT, Api.SET_CONTEXT, Api.CURRENT_STREAM)
+        for place, address in zip(places, addresses, strict=True):
             table.words[place] = address
         empty = torch._C._dynamo.guards._empty_strided_cpu
         table.words[Api.EMPTY] = id(empty)

@@ -22,10 +22,10 @@ from numjit.arguments import read_arguments
 from numjit.arrays.numbers import convert
 from numjit.launcher import attach
 from numjit.launcher.attach import FastCallable, FastCalls, Launcher, launchable
-from numjit.launcher.interface import Api, Value
+from numjit.launcher.interface import Api, Plan, Value
 from numjit.launcher.offsets import word
 from numjit.launcher.records import FunctorRecord, value_codes
-from tests.support.fake_gpu import FakeGpu, entry, floats, load, operand, slot
+from tests.support.fake_gpu import CONTEXT, FakeGpu, entry, floats, load, operand, slot
 
 GENERAL = object()
 N = 100
@@ -324,6 +324,17 @@ class TestGoesTheGeneralWay:
         x, y = tensors()
         gpu.context += 1
         assert operation(x, y) is GENERAL
+
+    def test_a_thread_without_a_context(self, axpy, gpu):
+        operation, calls = axpy
+        x, y = tensors()
+        gpu.context = 0
+        torch.testing.assert_close(operation(x, y), x + y)
+        assert gpu.context == CONTEXT
+        (memory,) = calls.record._plans.values()
+        memory.words[Plan.DEVICE], gpu.context = 1, 0  # the runtime would make device 0's current
+        assert operation(x, y) is GENERAL
+        assert gpu.context == 0
 
     def test_a_launch_that_the_driver_refuses(self, axpy, gpu):
         operation, calls = axpy
