@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numjit import dtypes
 from numjit.arrays.adapters import view
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Arguments", "Nullary", "default_dtype", "named", "read_arguments"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Nullary:
+class Nullary(NamedTuple):
     """What ``shape``, ``dtype`` and ``device`` (or ``like``) say of a call without operands to broadcast."""
 
     shape: tuple[int, ...]
@@ -33,7 +32,7 @@ class Nullary:
     library: str
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Arguments:
     """The arguments of one call, in parameter order.
 

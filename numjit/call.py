@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Plan", "fast_calls", "gradient_dtype", "view_bits"]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Plan:
     """What a call does, apart from addresses and numbers."""
 
@@ -475,7 +475,7 @@ class Call:
             else:
                 yield InputSlot(dtype, None if seen is None else seen.dtype, view_bits(seen))
         if plan.numbered:
-            yield InputSlot(dtypes.int64, None, index=True)
+            yield InputSlot(dtypes.int64, None, is_index=True)
 
 
 def fast_calls(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import operator
@@ -230,7 +229,7 @@ class Elementwise(FastCallable):
         arguments, nullary = self._read(request, bound, out)
         if library is not None:
             arguments.library = library
-            nullary = None if nullary is None else dataclasses.replace(nullary, library=library)
+            nullary = None if nullary is None else nullary._replace(library=library)
         offered = None
         if request.is_plain and (library is None or warm is not None) and not isinstance(out, tuple):
             offered = bound

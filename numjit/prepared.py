@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +32,12 @@ class Prepared(attach.FastCallable):
         functor = operation.functor
         signature, count = functor.signature, len(functor.signature.operands)
         scalars = tuple(
-            dataclasses.replace(parameter, default=value)
+            parameter._replace(default=value)
             for parameter, value in zip(signature.scalars, bound[count:], strict=True)
         )
         self.operation = operation
         self.__name__ = operation.__name__
-        self._binder = Binder(dataclasses.replace(signature, scalars=scalars))
+        self._binder = Binder(signature._replace(scalars=scalars))
         self._names = [parameter.name for parameter in signature.parameters]
         self._count = count
         self._expected = [_describe(value) for value in bound]

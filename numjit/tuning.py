@@ -75,7 +75,7 @@ def best(key: str, device: str, stream: int, launcher: Callable[[Knobs], Callabl
         if report is not None:
             report(trials)
         winner = fastest(trials)
-        default_store().put(disk_key, ".json", json.dumps(dataclasses.asdict(winner)).encode())
+        default_store().put(disk_key, ".json", json.dumps(winner._asdict()).encode())
         return winner
 
     return _winners.get_or_build((device, key), build)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "WarmPath"]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Entry:
     """What a warm call does.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numjit.ahead.operand import Operand
 from numjit.errors import ArgumentError
@@ -19,8 +18,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 INPUTS = (1, 2, 3)
 
 
-@dataclasses.dataclass(frozen=True)
-class Warmed:
+class Warmed(NamedTuple):
     """What `warmup` did.
 
     Attributes

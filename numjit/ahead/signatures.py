@@ -225,7 +225,7 @@ def _shell(
     if indexed:
         rows.append(contiguous_strides(shape))
         itemsizes.append(1)
-        inputs = [*inputs, InputSlot(dtypes.int64, None, index=True)]
+        inputs = [*inputs, InputSlot(dtypes.int64, None, is_index=True)]
     layout = coalesce(shape, rows)
     bases = [0] * len(outputs) + [seen.pointer for seen in memory] + [0] * indexed
     addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]

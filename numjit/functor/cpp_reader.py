@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from numjit.errors import FunctorError
 from numjit.functor.cpp_tokens import Preprocessed, Source, Token, preprocess
@@ -33,8 +32,7 @@ _AFTER_PARAMETERS: Final = frozenset({
 })  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class TemplateParameter:
+class TemplateParameter(NamedTuple):
     """One parameter of a ``template <...>`` list.
 
     Attributes
@@ -55,16 +53,14 @@ class TemplateParameter:
     token: Token
 
 
-@dataclasses.dataclass(frozen=True)
-class RawParameter:
+class RawParameter(NamedTuple):
     """The tokens of one function parameter, its default apart."""
 
     tokens: tuple[Token, ...]
     default: tuple[Token, ...] | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """One function definition, types still being tokens.
 
     Attributes
@@ -91,8 +87,7 @@ class Function:
     token: Token
 
 
-@dataclasses.dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """What was read of one text.
 
     Attributes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -227,9 +226,7 @@ def bound_type(kind: CppType, bound: Mapping[str, str]) -> str:
     if kind.is_index:
         return "long long"
     if kind.is_raw:
-        element = dataclasses.replace(
-            kind, is_raw=False, spelling=kind.spelling.partition("<")[2][:-1].strip()
-        )
+        element = kind._replace(is_raw=False, spelling=kind.spelling.partition("<")[2][:-1].strip())
         return f"::numjit_scope::numjit::raw<{bound_type(element, bound)}>"
     if kind.variable is None:
         return f"::numjit_scope::{_NAMESPACE}::{kind.spelling}" if kind.dtype is None else kind.spelling
@@ -277,23 +274,23 @@ def call_lines(
     arguments: list[str] = []
     for slot in functor.slots:
         if slot.is_output:
-            received[slot.index] = f"numjit_received{slot.index}"
+            received[slot.position] = f"numjit_received{slot.position}"
             kind = (
-                cpp_type(specialisation.outputs[slot.index])
+                cpp_type(specialisation.outputs[slot.position])
                 if slot.type.deduced
                 else bound_type(slot.type, bound)
             )
-            lines.append(f"{kind} {received[slot.index]}{{}};")
-            arguments.append(received[slot.index])
+            lines.append(f"{kind} {received[slot.position]}{{}};")
+            arguments.append(received[slot.position])
         elif slot.type.is_raw:
-            arguments.append(f"{RAW_MEMORY}{{{inputs[slot.index]}, {loads[slot.index]}}}")
+            arguments.append(f"{RAW_MEMORY}{{{inputs[slot.position]}, {loads[slot.position]}}}")
         elif slot.type.reference:
             # A reference to const binds to a variable of the declared type.
-            kept = f"numjit_kept{slot.index}"
-            lines.append(f"const {bound_type(slot.type, bound)} {kept} = {inputs[slot.index]};")
+            kept = f"numjit_kept{slot.position}"
+            lines.append(f"const {bound_type(slot.type, bound)} {kept} = {inputs[slot.position]};")
             arguments.append(kept)
         else:
-            arguments.append(inputs[slot.index])
+            arguments.append(inputs[slot.position])
     call = f"{callee(functor, bound)}({', '.join(arguments)})"
     for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
         if index == 0 and not functor.returns.is_void:
@@ -451,7 +448,7 @@ def probe_source(
         if slot.type.is_raw:
             arguments.append(f"::numjit_standard::declval<{RAW_MEMORY}>()")
             continue
-        kind = bound_type(slot.type, texts) if slot.is_output else cpp_type((*inputs, int64)[slot.index])
+        kind = bound_type(slot.type, texts) if slot.is_output else cpp_type((*inputs, int64)[slot.position])
         arguments.append(f"::numjit_standard::declval<{kind}{'&' if slot.is_output else ''}>()")
     asked = f"decltype({callee(functor, texts)}({', '.join(arguments)}))"
     code = f"::numjit_standard::numjit_code<::numjit_standard::remove_cv_t<{asked}>>::value"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, NoReturn
@@ -31,8 +30,7 @@ class Token(NamedTuple):
     offset: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A text and what to call it in messages."""
 
     text: str
@@ -191,8 +189,7 @@ def _raw_end(source: Source, text: str, start: int, quote_at: int) -> int:
     return end + len(closing)
 
 
-@dataclasses.dataclass(frozen=True)
-class Directive:
+class Directive(NamedTuple):
     """A preprocessor line taken apart.
 
     Attributes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from numjit import dtypes
 from numjit.dtypes import DType
@@ -14,8 +13,7 @@ from numjit.functor.cpp_tokens import Source, Token
 __all__ = ["CppType", "complex_of", "read_parameter", "read_type", "spell"]
 
 
-@dataclasses.dataclass(frozen=True)
-class CppType:
+class CppType(NamedTuple):
     """The type of a parameter or of a return value.
 
     Attributes
@@ -160,8 +158,8 @@ class _TypeReader:
         found = self._base(base)
         if found is None:
             return None, rest
-        return dataclasses.replace(
-            found, reference=found.reference or reference, is_const=found.is_const or is_const
+        return found._replace(
+            reference=found.reference or reference, is_const=found.is_const or is_const
         ), rest
 
     def _base_end(self, kept: Sequence[Token]) -> int:
@@ -205,7 +203,7 @@ class _TypeReader:
             return CppType(variable=words[0], spelling=spelling)
         if len(words) == 1 and words[0] in self.aliases:
             found, rest = self.read(self.aliases[words[0]])
-            return None if rest or found is None else dataclasses.replace(found, spelling=spelling)
+            return None if rest or found is None else found._replace(spelling=spelling)
         if words[:2] == ["numjit", "::"]:
             return self._own(base, words[2:], spelling)
         unqualified = words[2:] if words[:2] == ["std", "::"] else words
@@ -237,7 +235,7 @@ class _TypeReader:
                 base[0].offset,
                 f"'{spelling}': numjit::raw takes a template parameter, a number type or std::complex of one",
             )
-        return dataclasses.replace(inner, is_raw=True, is_const=False, spelling=spelling)
+        return inner._replace(is_raw=True, is_const=False, spelling=spelling)
 
     def _complex(self, inner: Sequence[Token], spelling: str, where: Token) -> CppType:
         real, rest = self.read(inner)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import json
 import numbers
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from numjit import dtypes
 from numjit.cache.keys import digest
@@ -65,8 +64,7 @@ def headers_digest() -> str:
     return digest(*(part for name, text in headers().items() for part in (name, text)))
 
 
-@dataclasses.dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """What one C++ parameter is for.
 
     Attributes
@@ -74,14 +72,14 @@ class Slot:
     type
         As declared.
     is_output
-        Whether `index` counts outputs, not arguments.
-    index
+        Whether `position` counts outputs, not arguments.
+    position
         Which argument (operands, then scalars, then the element's number) or output.
     """
 
     type: CppType
     is_output: bool
-    index: int
+    position: int
 
 
 class CppFunctor:
@@ -221,7 +219,7 @@ class CppFunctor:
                 declared.is_raw,
             )
             if name in self.scalars:
-                scalars.append(dataclasses.replace(made, default=self._scalar_default(name)))
+                scalars.append(made._replace(default=self._scalar_default(name)))
             else:
                 operands.append(made)
         inputs = [name for declared, name in read if not declared.is_output and not declared.is_index]
@@ -294,7 +292,7 @@ class CppFunctor:
         self.slots = tuple(slots)
         self.uses_index = any(slot.type.is_index for slot in slots)
         inputs = [slot for slot in slots if not slot.is_output and not slot.type.is_index]
-        self.argument_types = tuple(slot.type for slot in sorted(inputs, key=lambda slot: slot.index))
+        self.argument_types = tuple(slot.type for slot in sorted(inputs, key=lambda slot: slot.position))
 
     @property
     def stated_variables(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -157,7 +156,7 @@ class DerivedCppFunctor(CppFunctor):
     def _place_all(self) -> None:
         """Lay out signature, slots and types: inputs, index, outputs, in the wrapper's order."""
         base = self.base
-        operands = [dataclasses.replace(p, default=MISSING) for p in base.signature.operands]
+        operands = [p._replace(default=MISSING) for p in base.signature.operands]
         taken = {p.name for p in (*operands, *base.signature.scalars)}
         parameters = (*base.signature.operands, *base.signature.scalars)
         extras: list[Parameter] = []
@@ -169,9 +168,7 @@ class DerivedCppFunctor(CppFunctor):
             made = [_output(parameters[k], base.argument_types[k]) for k in self.active]
         else:
             extras.extend(
-                dataclasses.replace(
-                    parameters[k], name=_free(f"tangent_{parameters[k].name}", taken), default=MISSING
-                )
+                parameters[k]._replace(name=_free(f"tangent_{parameters[k].name}", taken), default=MISSING)
                 for k in self.active
             )
             results = [kind for kind, wanted in zip(base.result_types, self.gradients, strict=True) if wanted]
@@ -183,13 +180,13 @@ class DerivedCppFunctor(CppFunctor):
             *(lifted for _ in extras),
             *(_by_value(kind) for kind in base.argument_types[count:]),
         )
-        self.result_types = tuple(dataclasses.replace(kind, reference=True) for kind in results)
+        self.result_types = tuple(kind._replace(reference=True) for kind in results)
         self.signature = Signature(self.name, (*operands, *extras), base.signature.scalars, tuple(made))
         slots = [Slot(kind, False, k) for k, kind in enumerate(self.argument_types)]
         if self.uses_index:
             index = next(slot.type for slot in base.slots if slot.type.is_index)
             slots.append(Slot(index, False, len(self.argument_types)))
-        slots.extend(Slot(dataclasses.replace(lifted, reference=True), True, j) for j in range(len(results)))
+        slots.extend(Slot(lifted._replace(reference=True), True, j) for j in range(len(results)))
         self.slots = tuple(slots)
 
     @property
@@ -263,7 +260,7 @@ class DerivedCppFunctor(CppFunctor):
     def bindings(self, specialisation: Specialisation) -> dict[str, DType]:
         """Return the dtype of each template parameter in a specialisation."""
         own, _ = self._split(specialisation.arguments)
-        return self.base.bindings(dataclasses.replace(specialisation, arguments=own))
+        return self.base.bindings(specialisation._replace(arguments=own))
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -279,7 +276,7 @@ def _output(parameter: Parameter, kind: CppType) -> Output:
 
 
 def _by_value(kind: CppType) -> CppType:
-    return dataclasses.replace(kind, reference=False, is_const=False)
+    return kind._replace(reference=False, is_const=False)
 
 
 def _is_lifted(kind: CppType) -> bool:
@@ -323,19 +320,19 @@ def _wrapper(functor: DerivedCppFunctor) -> str:
     received: dict[int, str] = {}
     for slot in base.slots:
         if slot.is_output:
-            received[slot.index] = f"r{slot.index}"
-            lines.append(f"{_result_type(functor, slot, texts, count)} r{slot.index}{{}};")
-            arguments.append(f"r{slot.index}")
+            received[slot.position] = f"r{slot.position}"
+            lines.append(f"{_result_type(functor, slot, texts, count)} r{slot.position}{{}};")
+            arguments.append(f"r{slot.position}")
             continue
-        here = place[slot.index]
+        here = place[slot.position]
         if not _is_lifted(slot.type):
             arguments.append(f"a{here}")
             continue
         kind = f"{_DUAL}lifted<A{here}, n>"
-        if slot.index not in functor.active:
+        if slot.position not in functor.active:
             lines.append(f"const {kind} x{here}(a{here});")
         else:
-            which = functor.active.index(slot.index)
+            which = functor.active.index(slot.position)
             start = (
                 f"{_DUAL}seed<n, ({starts[which]})>(a{here})"
                 if is_vjp
@@ -366,7 +363,7 @@ def _result_type(functor: DerivedCppFunctor, slot: Slot, texts: Mapping[str, str
     if not slot.type.deduced:
         return bound_type(slot.type, texts)
     # An output of a derivative: its type is that of its own gradient or tangent.
-    if not functor.gradients[slot.index]:
+    if not functor.gradients[slot.position]:
         return f"{_DUAL}Sink"
-    nth = sum(functor.gradients[: slot.index])
+    nth = sum(functor.gradients[: slot.position])
     return f"{_DUAL}lifted<{f'A{count + nth}' if functor.derivative == 'vjp' else f'O{nth}'}, n>"

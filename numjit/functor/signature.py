@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final, NamedTuple
 
 from numjit.dtypes import DType
@@ -24,8 +23,7 @@ class _Missing:
 MISSING: Final = _Missing()
 
 
-@dataclasses.dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter of a functor: an operand or a scalar.
 
     Attributes
@@ -50,16 +48,14 @@ class Parameter:
     raw: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """One result: a concrete type, a type variable, or (both None) what type inference finds."""
 
     dtype: DType | None = None
     variable: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """Operands (bound by position or name), scalars (bound by name only), and results."""
 
     name: str
@@ -94,8 +90,7 @@ class ArgumentType(NamedTuple):
     category: Category
 
 
-@dataclasses.dataclass(frozen=True)
-class Specialisation:
+class Specialisation(NamedTuple):
     """A functor at the types of one call.
 
     Attributes

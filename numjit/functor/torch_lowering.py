@@ -133,7 +133,7 @@ def _run(
     for parameter, argument, dtype, name in zip(parameters, arguments, inputs, names, strict=True):
         kind = parameter_type(parameter, dtype, argument, program.default_dtype)
         if argument.category is Category.NUMBER:
-            own = parameter_type(dataclasses.replace(parameter, dtype=None, variable=None), argument.dtype,
+            own = parameter_type(parameter._replace(dtype=None, variable=None), argument.dtype,
                                  argument, program.default_dtype)  # fmt: skip
             scope.names[parameter.name] = program.cast(Value(own, name, is_tensor=False), kind)
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -72,7 +71,7 @@ class _PythonPartials(DerivedFunctor):
 
     def _read_signature(self) -> Signature:
         found = super()._read_signature()
-        return dataclasses.replace(found, outputs=(self.primal.signature.outputs[0], *found.outputs))
+        return found._replace(outputs=(self.primal.signature.outputs[0], *found.outputs))
 
     def _write(self) -> types.FunctionType:
         """Write the function: all parameters by position, operands before scalars."""
@@ -125,10 +124,10 @@ class _CppPartials(DerivedCppFunctor):
         self.name = f"{base.name}_value_and_grad"
         self.qualified = gradient.replace("numjit_vjp", "numjit_value_and_grad")
         self.argument_types = tuple(
-            dataclasses.replace(kind, reference=False, is_const=False) for kind in base.argument_types
+            kind._replace(reference=False, is_const=False) for kind in base.argument_types
         )
         results = [base.result_types[0], *(base.argument_types[k] for k in self.active)]
-        self.result_types = tuple(dataclasses.replace(kind, reference=True) for kind in results)
+        self.result_types = tuple(kind._replace(reference=True) for kind in results)
         found = self.signature
         self.signature = Signature(
             self.name,
@@ -181,7 +180,7 @@ def _partials_text(functor: _CppPartials, gradient: str) -> str:
             lines.append(f"{kind} value{{}};")
             arguments.append("value")
         else:
-            arguments.append(f"a{slot.index}")
+            arguments.append(f"a{slot.position}")
     call = f"{callee(base, texts)}({', '.join(arguments)})"
     lines.append(f"{call};" if base.returns.is_void else f"auto value = {call};")
     lines.append("o0 = value;")

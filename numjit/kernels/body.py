@@ -168,7 +168,7 @@ class Body:
         memory = len(self.spec.outputs)
         component = 0
         for slot in self.spec.inputs:
-            if slot.index:
+            if slot.is_index:
                 columns.append(self._numbers(offsets[-1], count, strides[-1]))
             elif slot.stored is None:
                 parts = self.values[component : component + slot.components]

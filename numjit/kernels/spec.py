@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import NamedTuple
 
 from numjit.dtypes import DType, uint8
 from numjit.plan.variant import Variant
@@ -13,8 +13,7 @@ __all__ = ["FUNCTOR_SYMBOL", "InputSlot", "OutputSlot", "ShellSpec"]
 FUNCTOR_SYMBOL = "numjit_functor"
 
 
-@dataclasses.dataclass(frozen=True)
-class InputSlot:
+class InputSlot(NamedTuple):
     """One argument of the functor.
 
     Attributes
@@ -25,7 +24,7 @@ class InputSlot:
         The dtype in memory, or None for a value passed as a kernel parameter.
     view
         ``""``, ``"conj"``, ``"neg"`` or ``"conj neg"``: what is applied to the loaded element.
-    index
+    is_index
         The argument is the element's own number in the result, last dimension fastest; it has strides
         like a memory operand, but nothing is loaded.
     raw
@@ -36,7 +35,7 @@ class InputSlot:
     dtype: DType
     stored: DType | None
     view: str = ""
-    index: bool = False
+    is_index: bool = False
     raw: bool = False
 
     @property
@@ -45,14 +44,13 @@ class InputSlot:
         return 2 if self.raw or self.dtype.is_complex else 1
 
     def __str__(self) -> str:
-        if self.index or self.raw:
-            return "index" if self.index else "raw"
+        if self.is_index or self.raw:
+            return "index" if self.is_index else "raw"
         source = "value" if self.stored is None else f"{self.stored}{' ' + self.view if self.view else ''}"
         return f"{source}>{self.dtype}"
 
 
-@dataclasses.dataclass(frozen=True)
-class OutputSlot:
+class OutputSlot(NamedTuple):
     """One result: the dtype that the functor gives it in, and the dtype in memory."""
 
     dtype: DType
@@ -62,8 +60,7 @@ class OutputSlot:
         return f"{self.dtype}>{self.stored}"
 
 
-@dataclasses.dataclass(frozen=True)
-class ShellSpec:
+class ShellSpec(NamedTuple):
     """Everything a shell depends on, and so its cache key."""
 
     outputs: tuple[OutputSlot, ...]
@@ -78,12 +75,12 @@ class ShellSpec:
     @property
     def value_inputs(self) -> tuple[InputSlot, ...]:
         """The inputs that are kernel parameters, in order."""
-        return tuple(slot for slot in self.inputs if slot.stored is None and not slot.index)
+        return tuple(slot for slot in self.inputs if slot.stored is None and not slot.is_index)
 
     @property
     def has_index(self) -> bool:
         """Whether the functor takes the element's number."""
-        return any(slot.index for slot in self.inputs)
+        return any(slot.is_index for slot in self.inputs)
 
     @property
     def stored(self) -> tuple[DType, ...]:

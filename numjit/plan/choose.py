@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from numjit.errors import ArgumentError
 from numjit.plan.coalesce import Layout
@@ -13,8 +13,7 @@ from numjit.plan.variant import Access, Launch, Variant, magic_divisor, tile_pit
 __all__ = ["ALTERNATIVES", "DEFAULT", "Knobs", "choose"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Knobs:
+class Knobs(NamedTuple):
     """What may differ from card to card without changing any result.
 
     The defaults are measured. On an H100 (torch 2.11, 32-256M elements; roof fractions by threads of a
@@ -158,7 +157,7 @@ def choose(
         launch = Launch(variant, grid, (size,))
     else:
         launch = _strided(layout, itemsizes, accesses, vector, unroll if even else 1, block, even=even)
-    launch = dataclasses.replace(launch, occupancy=occupancy)
+    launch = launch._replace(occupancy=occupancy)
     needed = len(itemsizes) * 8 + value_bytes + len(launch.extents) * launch.variant.index_bits // 8
     if needed > parameter_bytes:
         raise ArgumentError(

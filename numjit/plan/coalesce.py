@@ -6,10 +6,10 @@ and a problem that is contiguous in every operand becomes one dimension whatever
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import operator
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from numjit.errors import ArgumentError
 
@@ -19,8 +19,7 @@ __all__ = ["MAX_COALESCED_RANK", "Layout", "coalesce"]
 MAX_COALESCED_RANK = 25
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """How to walk the operands of one call.
 
     Attributes

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import NamedTuple
 
 __all__ = ["Access", "Launch", "Variant", "magic_divisor", "tile_pitch"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """How one memory operand is reached along the inner dimension.
 
     `mode` is ``"unit"`` (neighbours in memory), ``"fixed"`` (one element for the whole row),
@@ -23,8 +22,7 @@ class Access:
         return f"{self.mode[0]}{self.width}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """Everything about the layout that a kernel is specialised on; never sizes or strides.
 
     Attributes
@@ -80,8 +78,7 @@ class Variant:
         return f"{self.kind}{self.rank}d.{lanes}{tile}.i{self.index_bits}.b{self.block}.{shown}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """One layout's kernel variant, grid size and the integers that follow pointers and values.
 
     `occupancy` is the part of a multiprocessor's threads that should be resident at most.

@@ -44,7 +44,7 @@ def linked(functor, shape, strides, *, raw=None, x=dtypes.float32):
     if raw is not None:
         arguments.append(ArgumentType(raw, Category.DIM))
         slots.append(InputSlot(dtypes.int64, None, raw=True))
-    slots.append(InputSlot(dtypes.int64, None, index=True))
+    slots.append(InputSlot(dtypes.int64, None, is_index=True))
     specialisation = build.specialise(functor, tuple(arguments), dtypes.float32, "cuda")
     dense = [1] * len(shape)
     for d in reversed(range(len(shape) - 1)):

@@ -70,7 +70,7 @@ def run(function, outputs, inputs, *, values=(), views=None, raw=None, index=Fal
         slots.append(InputSlot(dtypes.int64, None, raw=True))
         values = (*values, raw.ctypes.data, raw.size)
     if index:
-        slots.append(InputSlot(dtypes.int64, None, index=True))
+        slots.append(InputSlot(dtypes.int64, None, is_index=True))
     spec = ShellSpec(
         tuple(OutputSlot(numjit_dtype(o), numjit_dtype(o)) for o in outputs), tuple(slots), launch.variant
     )

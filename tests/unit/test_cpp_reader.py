@@ -216,7 +216,7 @@ def test_scalars_are_bound_by_name():
     )
     assert [(p.name, p.default) for p in functor.signature.scalars] == [("b", 1.5), ("a", 2)]
     assert [(p.name, p.default) for p in functor.signature.operands] == [("x", MISSING)]
-    assert [(s.is_output, s.index) for s in functor.slots] == [(False, 1), (False, 0), (False, 2)]
+    assert [(s.is_output, s.position) for s in functor.slots] == [(False, 1), (False, 0), (False, 2)]
     with pytest.raises(FunctorError, match=r"functor 'f': scalar 'gamma' is no parameter"):
         CppFunctor("float f(float x) { return x; }", scalars={"gamma": 1})
     with pytest.raises(ArgumentError, match="'x'"):

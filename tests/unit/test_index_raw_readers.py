@@ -43,7 +43,7 @@ def test_cpp_slots_operands_and_scalars():
     assert signature.raws == {0, 2}
     assert functor.uses_index
     # Arguments count operands, then scalars; the index is after them all.
-    assert [(slot.index, slot.is_output) for slot in functor.slots] == [
+    assert [(slot.position, slot.is_output) for slot in functor.slots] == [
         (0, False), (4, False), (1, False), (2, False), (3, False), (0, True), (1, True),
     ]  # fmt: skip
     assert [t.spelling for t in functor.argument_types][2] == "numjit :: raw < std :: complex < float > >"
@@ -183,7 +183,7 @@ def test_slots_of_a_shell():
     assert str(raw) == "raw"
     assert raw.components == 2
     assert InputSlot(dtypes.complex64, None).components == 2
-    assert InputSlot(dtypes.int64, None, index=True).components == 1
+    assert InputSlot(dtypes.int64, None, is_index=True).components == 1
 
 
 def test_types_of_a_device_function():
