@@ -260,8 +260,10 @@ def link_kernel(
     from numjit.toolchain import nvjitlink
 
     if isinstance(functor, CppFunctor):
-        # NVRTC works beside Numba, or beside the 7 ms that loading the linker takes, and what comes after it.
+        # NVRTC works beside Numba, or beside what the linker and the driver do in a process once.
         with beside(lambda: device_code(functor, specialisation, cc)) as result:
+            if has_shell(spec, cc):
+                nvjitlink.prepare(cc)
             code, _ = shell_code(spec, cc)
             nvjitlink.version()
             from numjit.runtime import launch  # noqa: F401

@@ -84,6 +84,24 @@ def test_a_new_cpp_functor_takes_one_compilation_and_a_cached_shell(tmp_path):
     assert second == "['LTOIR'] []"
 
 
+def test_the_linker_is_prepared_where_only_the_functor_is_compiled(monkeypatch, tmp_path):
+    import numjit
+    from numjit import build, dtypes
+    from numjit.ahead.operand import Operand
+    from numjit.ahead.signatures import common_shell, describe, specialise
+    from numjit.toolchain import nvjitlink
+
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
+    spec, prepared = common_shell([Operand("float32")], dtypes.float32), []
+    monkeypatch.setattr(nvjitlink, "prepare", prepared.append)
+    for factor in (2, 3, 3):
+        text = f"template <typename T> T f(T x) {{ return x * T({factor}); }}"
+        functor = numjit.elementwise(text).functor
+        made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
+        assert build.kernel_image(functor, made, spec, (9, 0))[0].startswith(b"\x7fELF")
+    assert prepared == [(9, 0)]  # not beside Numba, nor where the kernel is on disk
+
+
 def test_errors_of_a_functor_and_of_a_shell_come_through(monkeypatch, tmp_path):
     import numjit
     from numjit import build, dtypes

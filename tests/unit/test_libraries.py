@@ -201,3 +201,22 @@ def test_a_process_has_one_copy_whoever_loads_it_first(first):
     lines = run_python(ORDER, first, *paths).stdout.splitlines()
     assert lines[0] == repr(b"\x7fELF")
     assert eval(lines[1]) == sorted(map(os.path.realpath, paths))
+
+
+def test_a_prepared_linker_has_linked_once(monkeypatch):
+    pytest.importorskip("cuda.bindings.nvjitlink")  # the wheels are there
+    done = []
+    call = nvjitlink._call
+
+    def recorded(library, function, *arguments):
+        results = call(library, function, *arguments)
+        done.append(function)
+        return results
+
+    monkeypatch.setattr(nvjitlink, "_call", recorded)
+    nvjitlink.prepare.cache_clear()
+    for _ in range(2):
+        nvjitlink.prepare((7, 5))
+    nvjitlink.prepare((9, 0))
+    assert done == ["nvJitLinkCreate", "nvJitLinkAddData", "nvJitLinkComplete"] * 2
+    nvjitlink.prepare((1, 1))  # no such device; a link will say so
