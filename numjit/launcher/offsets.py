@@ -187,13 +187,9 @@ def _sizes_offset(torch: Any) -> int | None:
         torch.empty_strided(sizes, tuple(range(20, 20 + len(sizes))), device="meta")
         for sizes in [(3, 5, 7), (9,), (), (3, 5, 7, 11, 13)]
     ]
+    places = range(0, 8 * (_IMPL_WORDS - 2 * INLINE_RANK), 8)  # all of it lies within the TensorImpl
     found = _only(
-        set.intersection(
-            *(
-                {p for p in range(0, 8 * _IMPL_WORDS, 8) if _lies_at(t, t._cdata + p + 8, t._cdata + p)}
-                for t in small
-            )
-        )
+        set.intersection(*({p for p in places if _lies_at(t, t._cdata + p + 8, t._cdata + p)} for t in small))
     )
     large = [torch.empty_strided((3,) * rank, tuple(range(20, 20 + rank)), device="meta") for rank in (6, 9)]
     for tensor in large if found is not None else ():
