@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import __version__, dtypes
 from numjit.cache import Memo, default_store, digest
-from numjit.cache.keys import sources_digest, version_of
+from numjit.cache.keys import sources_digest, version_of, wheel_version
 from numjit.errors import CompilationError, DeviceError, ToolchainError
 from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
 from numjit.functor.python import PythonFunctor
@@ -53,9 +53,11 @@ _specialisations: Memo[Specialisation] = Memo(16384)
 @functools.cache
 def _environment() -> str:
     """Everything outside the functor and the shell that compiled code depends on."""
-    parts = ["numba", "llvmlite", "numba-cuda", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-nvjitlink",
-             "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12"]  # fmt: skip
-    return digest(__version__, sources_digest(), *(f"{name}={version_of(name)}" for name in parts))
+    versions = {name: version_of(name) for name in ("numba", "llvmlite", "numba-cuda", "cuda-bindings")}
+    wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
+              "nvidia-nvjitlink-cu12")  # fmt: skip
+    versions |= {name: wheel_version(name) for name in wheels}
+    return digest(__version__, sources_digest(), *(f"{name}={found}" for name, found in versions.items()))
 
 
 # ----------------------------------------------------------------------------------- specialisation

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from numjit.cache.disk import default_store
 
-__all__ = ["digest", "sources_digest", "version_of"]
+__all__ = ["digest", "sources_digest", "version_of", "wheel_version"]
 
 _SUFFIXES = (".py", ".h", ".cuh")
 
@@ -30,8 +30,8 @@ def digest(*parts: str | bytes) -> str:
 @functools.cache
 def version_of(distribution: str) -> str:
     """Return the installed version of a distribution, or ``"absent"``."""
-    found = _installed().get(_normalised(distribution))
-    if found is not None:
+    found = wheel_version(distribution)
+    if found != "absent":
         return found
     import importlib.metadata
 
@@ -39,6 +39,14 @@ def version_of(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return "absent"
+
+
+def wheel_version(distribution: str) -> str:
+    """Return the version of a distribution that is only ever installed as a wheel, or ``"absent"``.
+
+    Looking further for one that is absent, as half of NVIDIA's are, would cost 0.2 ms.
+    """
+    return _installed().get(_normalised(distribution), "absent")
 
 
 @functools.cache

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from numjit import dtypes
-from numjit.cache.keys import digest
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cpp_reader import Function, Unit, choose_entry, read_unit
@@ -21,7 +20,7 @@ from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, S
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
-__all__ = ["CppFunctor", "Slot", "headers", "headers_digest", "set_return_type_prober"]
+__all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober"]
 
 #: The texts that every generated program may hold, in the order in which they go into it.
 HEADERS: Final = (
@@ -56,12 +55,6 @@ def headers() -> Mapping[str, str]:
     """Return the texts of numjit's own headers by file name."""
     folder = pathlib.Path(__file__).parent / "include"
     return {name: (folder / name).read_text(encoding="utf-8") for name in HEADERS}
-
-
-@functools.cache
-def headers_digest() -> str:
-    """Return hexadecimal digits over the texts of numjit's own headers."""
-    return digest(*(part for name, text in headers().items() for part in (name, text)))
 
 
 class Slot(NamedTuple):
@@ -314,7 +307,10 @@ class CppFunctor:
         return _rebuild, (self.text, given)
 
     def fingerprint(self) -> str:
-        """Return 64 hexadecimal digits over everything that the generated code depends on."""
+        """Return 64 hexadecimal digits over everything of the functor that the generated code depends on.
+
+        numjit's own headers are among its files, which every key on disk goes by.
+        """
         if self._fingerprint:
             return self._fingerprint
         parts = [
@@ -326,7 +322,6 @@ class CppFunctor:
             self.stated_outputs,
             list(self.scalars),
             list(self.options),
-            headers_digest(),
         ]
         self._fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self._fingerprint

@@ -131,6 +131,15 @@ def test_versions_are_those_of_the_metadata(name):
     assert keys.version_of.__wrapped__(name) == expected
 
 
+@pytest.mark.parametrize("name", ["numba", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"])
+def test_versions_of_wheels_are_those_of_the_metadata(name):
+    try:
+        expected = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        expected = "absent"
+    assert keys.wheel_version(name) == expected
+
+
 def test_the_first_distribution_on_the_path_counts(monkeypatch, tmp_path):
     for folder, version in (("first", "1.0"), ("second", "2.0")):
         (tmp_path / folder / f"Some_Package-{version}.dist-info").mkdir(parents=True)
