@@ -51,6 +51,10 @@ class CppType(NamedTuple):
     is_raw: bool = False
     is_index: bool = False
 
+    def by_value(self) -> CppType:
+        """Return the type of a parameter that takes the same by value."""
+        return self._replace(reference=False, is_const=False)
+
     @property
     def is_output(self) -> bool:
         """Whether a parameter of this type receives a result."""

@@ -176,9 +176,9 @@ class DerivedCppFunctor(CppFunctor):
         count = len(operands)
         lifted = CppType(deduced=True, spelling="auto")
         self.argument_types = (
-            *(_by_value(kind) for kind in base.argument_types[:count]),
+            *(kind.by_value() for kind in base.argument_types[:count]),
             *(lifted for _ in extras),
-            *(_by_value(kind) for kind in base.argument_types[count:]),
+            *(kind.by_value() for kind in base.argument_types[count:]),
         )
         self.result_types = tuple(kind._replace(reference=True) for kind in results)
         self.signature = Signature(self.name, (*operands, *extras), base.signature.scalars, tuple(made))
@@ -273,10 +273,6 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _output(parameter: Parameter, kind: CppType) -> Output:
     return Output() if kind.is_complex else Output(parameter.dtype, parameter.variable)
-
-
-def _by_value(kind: CppType) -> CppType:
-    return kind._replace(reference=False, is_const=False)
 
 
 def _is_lifted(kind: CppType) -> bool:

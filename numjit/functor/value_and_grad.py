@@ -123,9 +123,7 @@ class _CppPartials(DerivedCppFunctor):
         base = self.base
         self.name = f"{base.name}_value_and_grad"
         self.qualified = gradient.replace("numjit_vjp", "numjit_value_and_grad")
-        self.argument_types = tuple(
-            kind._replace(reference=False, is_const=False) for kind in base.argument_types
-        )
+        self.argument_types = tuple(kind.by_value() for kind in base.argument_types)
         results = [base.result_types[0], *(base.argument_types[k] for k in self.active)]
         self.result_types = tuple(kind._replace(reference=True) for kind in results)
         found = self.signature

@@ -99,10 +99,6 @@ class Emitter:
         """Return the word at an address."""
         return self.builder.load(self._pointer(address, offset, WORD))
 
-    def load_byte(self, address: Any, offset: Any = 0) -> Any:
-        """Return the byte at an address."""
-        return self.builder.zext(self.builder.load(self._pointer(address, offset, _INT8)), WORD)
-
     def load32(self, address: Any, offset: Any = 0) -> Any:
         """Return the signed 4-byte integer at an address."""
         return self.builder.sext(self.builder.load(self._pointer(address, offset, _INT32)), WORD)

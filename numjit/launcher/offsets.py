@@ -92,11 +92,22 @@ def find_offsets(operation_class: Any, torch: Any) -> Offsets | None:
     impl, keys, meta = _tensor_offsets(torch)
     storage, data = _storage_offsets(torch, impl) if impl is not None else (None, None)
     kind, item_sizes = _type_offset(torch)
-    found = (
-        _record_offset(operation_class), impl, keys, meta, storage, data, _start_offset(torch), kind,
-        _sizes_offset(torch), item_sizes, _type_call_offset(), _function_offsets(), _cell_offset(),
-    )  # fmt: skip
-    return None if None in found else Offsets(*found)  # type: ignore[arg-type]
+    found: dict[str, Any] = {
+        "record": _record_offset(operation_class),
+        "impl": impl,
+        "keys": keys,
+        "meta": meta,
+        "storage": storage,
+        "data": data,
+        "start": _start_offset(torch),
+        "type": kind,
+        "sizes": _sizes_offset(torch),
+        "item_sizes": item_sizes,
+        "type_call": _type_call_offset(),
+        "function": _function_offsets(),
+        "cell": _cell_offset(),
+    }
+    return None if None in found.values() else Offsets(**found)
 
 
 def _places(base: int, wanted: int, words: int) -> set[int]:

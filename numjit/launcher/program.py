@@ -112,17 +112,12 @@ class _Describe(_Program):
         self.jump_if(self.compare("!=", modes, 0), self._fail)
         recorded = self.load(self.call(self.api(Api.TRACING_STATE), [], ""))
         self.jump_if(self.compare("!=", recorded, 0), self._fail)
-        names = [self.api(Api.PROFILER), self.api(Api.PROFILING_NAME)]
-        profiling = self.call(self.api(Api.DICT_GET), names, "ww")
-        self.jump_if(self.compare("!=", profiling, self.api(Api.FALSE)), self._fail)
+        self._leave_unless(Api.PROFILER, Api.PROFILING_NAME, Api.FALSE)
 
-    def _given_back(self, found: Any) -> Any:
-        """Leave for the general way after an error; else give back a reference that is not needed."""
-        with self.when(self.is_zero(found)):
-            self.clear_error()
-            self.give_up()
-        self.release(found)
-        return found
+    def _leave_unless(self, names: Api, name: Api, value: Api) -> None:
+        """Go the general way where a name of a module is not bound to an object."""
+        found = self.call(self.api(Api.DICT_GET), [self.api(names), self.api(name)], "ww")
+        self.jump_if(self.compare("!=", found, self.api(value)), self._fail)
 
     def give_up(self) -> None:
         """Leave for the general way, from inside a conditional."""
@@ -205,9 +200,7 @@ class _Describe(_Program):
             self.compare("!=", self.get(self._grads), 0), self.is_zero(self.entry(record, Record.DETACHED))
         )
         with self.when(watched):
-            names = [self.api(Api.FORWARD), self.api(Api.LEVEL_NAME)]
-            level = self.call(self.api(Api.DICT_GET), names, "ww")
-            self.jump_if(self.compare("!=", level, self.api(Api.NO_LEVEL)), self._fail)
+            self._leave_unless(Api.FORWARD, Api.LEVEL_NAME, Api.NO_LEVEL)
             mode = self.call(self.api(Api.GRAD_ENABLED), [], "", "b")
             with self.when(self.compare("!=", mode, 0)), self.repeat(parameters) as k:
                 value = self.item(values, k)
@@ -221,8 +214,11 @@ class _Describe(_Program):
 
     def _leave_if_grad(self, tensor: Any) -> None:
         """Go the general way where a tensor requires grad."""
-        found = self.call(self.api(Api.GET_ATTRIBUTE), [tensor, self.api(Api.GRAD_NAME)], "ww")
-        answer = self._given_back(found)
+        answer = self.call(self.api(Api.GET_ATTRIBUTE), [tensor, self.api(Api.GRAD_NAME)], "ww")
+        with self.when(self.is_zero(answer)):
+            self.clear_error()
+            self.give_up()
+        self.release(answer)
         self.jump_if(self.compare("==", answer, self.api(Api.TRUE)), self._fail)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from numjit.errors import ToolchainError
@@ -95,7 +95,7 @@ def nvjitlink_path() -> str:
 
 @functools.cache
 def prepare(cc: tuple[int, int]) -> None:
-    """Let the linker do what it does in a process once: 10 ms, and a first link takes 4 to 8 ms less.
+    """Let the linker do what it does in a process once, so that the first link takes as long as any other.
 
     For whoever waits for something else meanwhile.
 
@@ -104,15 +104,9 @@ def prepare(cc: tuple[int, int]) -> None:
     ToolchainError
         nvJitLink is not installed.
     """
-    library = _load()
-    options = (_text * 1)(f"-arch=sm_{cc[0]}{cc[1]}".encode())
-    with contextlib.suppress(_RefusedError):  # what is wrong, a link says
-        (handle,) = _call(library, "nvJitLinkCreate", 1, options)
-        try:
-            _call(library, "nvJitLinkAddData", handle, _PTX, _NOTHING, len(_NOTHING), b"nothing")
-            _call(library, "nvJitLinkComplete", handle)
-        finally:
-            library.nvJitLinkDestroy(ctypes.byref(HANDLE(handle)))
+    _load()
+    with contextlib.suppress(ToolchainError), _linked([(b"nothing", _PTX, _NOTHING)], cc):
+        pass  # what is wrong, a link says
 
 
 def link(objects: Sequence[tuple[str, bytes]], cc: tuple[int, int], *, ptx: bool = False) -> bytes:
@@ -132,17 +126,30 @@ def link(objects: Sequence[tuple[str, bytes]], cc: tuple[int, int], *, ptx: bool
     ToolchainError
         The linker refused, for instance because it is older than the compiler of an object.
     """
+    inputs = [(name.encode(), _LTOIR, data) for name, data in objects]
+    with _linked(inputs, cc, *_OPTIONS, *(["-ptx"] if ptx else [])) as handle:
+        made = _read(_load(), handle, "LinkedPtx" if ptx else "LinkedCubin")
+    return made.rstrip(b"\0") if ptx else made
+
+
+@contextlib.contextmanager
+def _linked(inputs: Sequence[tuple[bytes, int, bytes]], cc: tuple[int, int], *options: str) -> Iterator[int]:
+    """Link (name, kind, data) triples; yields the linker's handle, of which results are read inside.
+
+    Raises
+    ------
+    ToolchainError
+        The linker refused, also to give a result.
+    """
     library = _load()
-    options = [f"-arch=sm_{cc[0]}{cc[1]}", *_OPTIONS, *(["-ptx"] if ptx else [])]
-    encoded = (_text * len(options))(*(option.encode() for option in options))
+    stated = [option.encode() for option in (f"-arch=sm_{cc[0]}{cc[1]}", *options)]
     handle = 0
     try:
-        (handle,) = _call(library, "nvJitLinkCreate", len(options), encoded)
-        for name, data in objects:
-            _call(library, "nvJitLinkAddData", handle, _LTOIR, data, len(data), name.encode())
+        (handle,) = _call(library, "nvJitLinkCreate", len(stated), (_text * len(stated))(*stated))
+        for name, kind, data in inputs:
+            _call(library, "nvJitLinkAddData", handle, kind, data, len(data), name)
         _call(library, "nvJitLinkComplete", handle)
-        made = _read(library, handle, "LinkedPtx" if ptx else "LinkedCubin")
-        return made.rstrip(b"\0") if ptx else made
+        yield handle
     except _RefusedError as error:
         raise ToolchainError(_explain(library, handle, error, cc)) from error
     finally:

@@ -113,8 +113,8 @@ def test_errors_end_the_event(operands):
     assert first.cpu_parent is second.cpu_parent is None
 
 
-def test_compiled_code_has_no_range_of_its_own(operands):
-    """Seen through, a call is whatever the compiler made of it; what is opaque is an operator with a name."""
+def test_opaque_calls_in_compiled_code_are_operators_with_a_name(operands):
+    """Seen through, a call is whatever the compiler made of it."""
     x, y = operands
     opaque = numjit.elementwise(lambda x, y: x - y, opaque=True)
     compiled = torch.compile(lambda x, y: opaque(x, y), backend="aot_eager", fullgraph=True)

@@ -122,22 +122,20 @@ def test_importing_takes_no_time_to_speak_of(tmp_path):
 # -------------------------------------------------------------------------------------- parts of cache keys
 
 
-@pytest.mark.parametrize("name", ["numba", "llvmlite", "numba-cuda", "nvidia-cuda-nvrtc", "no-such-thing"])
-def test_versions_are_those_of_the_metadata(name):
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        *((keys.version_of.__wrapped__, name) for name in ("numba", "llvmlite", "numba-cuda")),
+        *((keys.version_of.__wrapped__, name) for name in ("nvidia-cuda-nvrtc", "no-such-thing")),
+        *((keys.wheel_version, name) for name in ("numba", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")),
+    ],
+)
+def test_versions_are_those_of_the_metadata(asked, name):
     try:
         expected = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         expected = "absent"
-    assert keys.version_of.__wrapped__(name) == expected
-
-
-@pytest.mark.parametrize("name", ["numba", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"])
-def test_versions_of_wheels_are_those_of_the_metadata(name):
-    try:
-        expected = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        expected = "absent"
-    assert keys.wheel_version(name) == expected
+    assert asked(name) == expected
 
 
 def test_the_first_distribution_on_the_path_counts(monkeypatch, tmp_path):
