@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from numjit import dtypes
+from numjit.codegen.loops import Distinct
 from numjit.codegen.machine import HOST
 from numjit.codegen.storage import convert, decode, encode, lane_type, lanes_of, value_type
 from numjit.cpu import object_code
@@ -188,7 +189,7 @@ class _Nest:
 
     def _plain(self, branch: Any) -> None:
         """Mark a loop that vectorising does not make faster, to save its time."""
-        loop = _Distinct(self.module)
+        loop = Distinct(self.module)
         false = ir.Constant(I1, 0)
         loop.operands = (
             loop,
@@ -380,8 +381,8 @@ class _Nest:
         # Memory is either the same element of the same iteration or disjoint (the plan sees to it), so
         # iterations are independent; without saying so, in-place calls and calls of many operands would
         # fail LLVM's overlap checks and run scalar code.
-        group = _Distinct(self.module)
-        loop = _Distinct(self.module)
+        group = Distinct(self.module)
+        loop = Distinct(self.module)
         loop.operands = (loop, self.module.add_metadata(["llvm.loop.parallel_accesses", group]))
 
         def body(index: Any) -> None:
@@ -463,23 +464,6 @@ class _Nest:
             scalars.append(b.icmp_unsigned("!=", value, I8(0)) if dtype is dtypes.bool_ else value)
             slot += 1
         return scalars
-
-
-class _Distinct(ir.values.MDValue):  # type: ignore[misc]
-    """A metadata node that is itself only, as loop and access-group nodes must be."""
-
-    def __init__(self, module: Any) -> None:
-        super().__init__(module, (), name=str(len(module.metadata)))
-
-    def descr(self, buf: list[str]) -> None:
-        """Append the node's text."""
-        buf += ("distinct !{ ", ", ".join(node.get_reference() for node in self.operands), " }\n")
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 def _nothing(_branch: Any) -> None:

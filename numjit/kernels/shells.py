@@ -16,6 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from numjit.codegen.loops import rolled
 from numjit.codegen.machine import Machine
 from numjit.kernels.body import Body
 from numjit.kernels.spec import ShellSpec
@@ -192,33 +193,50 @@ class _Kit:
 def _contiguous(kit: _Kit) -> Callable[[Any, Any, Any], None]:
     spec, variant = kit.spec, kit.spec.variant
     block, thread = kit.number("ctaid"), kit.number("tid")
-    vector, threads = variant.vector, variant.block
-    span = threads * vector * variant.unroll
+    vector, threads, unroll = variant.vector, variant.block, variant.unroll
+    step = threads * vector
+    span = step * unroll
+    itemsizes = [I64(dtype.itemsize) for dtype in spec.stored]
 
-    def emitter(count: int, steps: int) -> Any:
-        def emit(body: Body, _extents: list[Any], numbers: list[Any]) -> None:
-            offsets = [
-                body.contiguous_offsets(body.builder.add(numbers[0], I64(step * threads * vector)))
-                for step in range(steps)
-            ]
-            body.batch(offsets, count, [I64(dtype.itemsize) for dtype in spec.stored])
+    def emit_all(body: Body, _extents: list[Any], numbers: list[Any]) -> None:
+        elements = [body.builder.add(numbers[0], I64(k * step)) for k in range(unroll)]
+        body.batch([body.contiguous_offsets(element) for element in elements], vector, itemsizes)
 
-        return kit.apply(emit)
+    def emit_edge(body: Body, extents: list[Any], numbers: list[Any]) -> None:
+        """Emit the last block's vectors, then what is less than one, an element a thread."""
+        builder = body.builder
+        count, (first, thread) = extents[0], numbers
+        if unroll > 1:
+            end = builder.sub(count, I64(vector - 1))
+            element = builder.add(first, builder.mul(thread, I64(vector)))
+            with rolled(builder, element, end, I64(step)) as element:
+                body.batch([body.contiguous_offsets(element)], vector, itemsizes)
+        if vector > 1:
+            element = builder.add(builder.and_(count, I64(-vector)), thread)
+            with builder.if_then(builder.icmp_signed("<", element, count)):
+                body.batch([body.contiguous_offsets(element)], 1, itemsizes)
 
-    apply_vectors, apply_element = emitter(vector, variant.unroll), emitter(1, 1)
+    apply_all, apply_edge = kit.apply(emit_all), kit.apply(emit_edge)
+    if unroll == 1:
 
-    def contiguous(pointers, values, extents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        count = extents[0]
+        def contiguous(pointers, values, extents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+            first = block() * span
+            element = first + thread() * vector
+            if element + vector <= extents[0]:  # in the last block, too
+                apply_all(pointers, values, extents, (element,))
+            if first + span > extents[0]:
+                apply_edge(pointers, values, extents, (first, thread()))
+
+        return contiguous
+
+    def contiguous_steps(pointers, values, extents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         first = block() * span
-        if first + span <= count:
-            apply_vectors(pointers, values, extents, (first + thread() * vector,))
+        if first + span <= extents[0]:
+            apply_all(pointers, values, extents, (first + thread() * vector,))
         else:
-            element = first + thread()
-            while element < count:
-                apply_element(pointers, values, extents, (element,))
-                element += threads
+            apply_edge(pointers, values, extents, (first, thread()))
 
-    return contiguous
+    return contiguous_steps
 
 
 def _strided(kit: _Kit) -> Callable[[Any, Any, Any], None]:
@@ -236,6 +254,12 @@ def _strided(kit: _Kit) -> Callable[[Any, Any, Any], None]:
         offsets = [locate(body, extents, item)[1] for item in items]
         body.batch(offsets, variant.vector, body.inner_strides(extents))
 
+    def emit_rest(body: Body, extents: list[Any], numbers: list[Any]) -> None:
+        builder = body.builder
+        end = builder.sext(extents[0], I64) if variant.index_bits == 32 else extents[0]
+        with rolled(builder, numbers[0], end, I64(threads)) as item:
+            body.batch([locate(body, extents, item)[1]], variant.vector, body.inner_strides(extents))
+
     def emit_one(body: Body, extents: list[Any], numbers: list[Any]) -> None:
         builder = body.builder
         first, offsets = locate(body, extents, numbers[0])
@@ -248,42 +272,36 @@ def _strided(kit: _Kit) -> Callable[[Any, Any, Any], None]:
         with builder.if_else(builder.icmp_signed("<=", end, size)) as (whole, edge):
             with whole:
                 body.batch([offsets], variant.vector, strides)
-            with edge:
-                for i in range(variant.vector - 1):
-                    inside = builder.icmp_signed("<", builder.add(first, first.type(i)), size)
-                    with builder.if_then(inside):
-                        moved = [
-                            builder.add(offset, builder.mul(stride, I64(i)))
-                            for offset, stride in zip(offsets, strides, strict=True)
-                        ]
-                        body.batch([moved], 1, strides)
+            with edge, rolled(builder, first.type(0), builder.sub(size, first), first.type(1)) as i:
+                number = builder.sext(i, I64) if i.type.width < 64 else i
+                moved = [
+                    builder.add(offset, builder.mul(stride, number))
+                    for offset, stride in zip(offsets, strides, strict=True)
+                ]
+                body.batch([moved], 1, strides)
 
-    apply_one = kit.apply(emit_one)
-    if not variant.even or unroll == 1:
+    if unroll == 1:
+        apply_one = kit.apply(emit_one)
 
         def strided(pointers, values, extents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-            item = block() * span + thread()
-            for _ in range(unroll):
-                if item < extents[0]:
-                    apply_one(pointers, values, extents, (item,))
-                item += threads
+            item = block() * threads + thread()
+            if item < extents[0]:
+                apply_one(pointers, values, extents, (item,))
 
         return strided
 
-    apply_all = kit.apply(emit_all)
+    assert variant.even
+    apply_all, apply_rest = kit.apply(emit_all), kit.apply(emit_rest)
 
-    def strided_even(pointers, values, extents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def strided_steps(pointers, values, extents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         first = block() * span
         item = first + thread()
         if first + span <= extents[0]:
             apply_all(pointers, values, extents, (item,))
         else:
-            for _ in range(unroll):
-                if item < extents[0]:
-                    apply_one(pointers, values, extents, (item,))
-                item += threads
+            apply_rest(pointers, values, extents, (item,))
 
-    return strided_even
+    return strided_steps
 
 
 def _tiled(kit: _Kit) -> Callable[[Any, Any, Any], None]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
+from numjit.codegen.loops import rolled
 from numjit.codegen.storage import decode, lane_type, lanes_of
 from numjit.dtypes import DType
 from numjit.kernels.body import Body
@@ -123,11 +124,27 @@ class Tile:
             moved = builder.add(moved, builder.mul(self._index(first), strides[0]))
         return builder.add(self.base[k], builder.sext(moved, I64) if self.index.width < 64 else moved)
 
-    def _inside(self, origin: Any, at: Any, count: int, size: Any) -> Any:
-        """Whether `count` elements from `at` (i32, in the tile) on lie within a dimension of `size`."""
+    def _end(self, d: int) -> Any:
+        """How much of the tile's side there is along a dimension (i32)."""
+        builder, side = self.builder, self.index(self.variant.tile)
+        left = builder.sub(self.extents[1 + d], (self.first, self.second)[d])
+        end = builder.select(builder.icmp_signed("<", left, side), left, side)
+        return builder.trunc(end, I32) if self.index.width > 32 else end
+
+    def _cover(
+        self, lanes: _Lanes, row_end: Any, column_end: Any, do: Callable[[Any, Any, int], None]
+    ) -> None:
+        """Emit ``do(row, column, count)`` for this thread's part of a tile that ends early."""
         builder = self.builder
-        end = builder.add(origin, builder.add(self._index(at), self.index(count)))
-        return builder.icmp_signed("<=", end, size)
+        fits = builder.icmp_signed("<=", builder.add(lanes.column, I32(lanes.vector)), column_end)
+        rows = rolled(builder, lanes.row, row_end, I32(lanes.rows))
+        with rows as row, builder.if_else(fits) as (full, partial):
+            with full:
+                do(row, lanes.column, lanes.vector)
+            with partial:
+                if lanes.vector > 1:
+                    with rolled(builder, lanes.column, column_end, I32(1)) as column:
+                        do(row, column, 1)
 
     def _unless(self, spare: Any, emit: Callable[[], None]) -> None:
         if spare is None:
@@ -158,17 +175,10 @@ class Tile:
                 self._keep(k, dtype, row, lanes.column, found)
 
         def edge() -> None:
-            for row in rows:
-                with builder.if_then(self._inside(self.first, row, 1, self.extents[1])):
-                    fits = self._inside(self.second, lanes.column, lanes.vector, self.extents[2])
-                    with builder.if_else(fits) as (full, partial):
-                        with full:
-                            self._keep(k, dtype, row, lanes.column, fetch(row, lanes.column, lanes.vector))
-                        with partial:
-                            for i in range(lanes.vector - 1):
-                                column = builder.add(lanes.column, I32(i))
-                                with builder.if_then(self._inside(self.second, column, 1, self.extents[2])):
-                                    self._keep(k, dtype, row, column, fetch(row, column, 1))
+            def move(row: Any, column: Any, count: int) -> None:
+                self._keep(k, dtype, row, column, fetch(row, column, count))
+
+            self._cover(lanes, self._end(0), self._end(1), move)
 
         with builder.if_else(self.whole) as (inside, outside):
             with inside:
@@ -227,17 +237,7 @@ class Tile:
                 run(rows[start : start + _UNROLL], lanes.column, lanes.vector)
 
         def edge() -> None:
-            for row in rows:
-                with builder.if_then(self._inside(self.second, row, 1, self.extents[2])):
-                    fits = self._inside(self.first, lanes.column, lanes.vector, self.extents[1])
-                    with builder.if_else(fits) as (full, partial):
-                        with full:
-                            run([row], lanes.column, lanes.vector)
-                        with partial:
-                            for i in range(lanes.vector - 1):
-                                column = builder.add(lanes.column, I32(i))
-                                with builder.if_then(self._inside(self.first, column, 1, self.extents[1])):
-                                    run([row], column, 1)
+            self._cover(lanes, self._end(1), self._end(0), lambda row, *place: run([row], *place))
 
         with builder.if_else(self.whole) as (inside, outside):
             with inside:

@@ -74,7 +74,7 @@ def test_contiguous_operands_of_every_dtype_use_128_bit_accesses(dtype, cc):
     assert variant.kind == "contiguous"
     loads = 2 * variant.unroll * variant.vector * dtype.itemsize // 16
     found = cubin.count(WIDE_LOAD), cubin.count(WIDE_STORE)
-    if dtype.itemsize == 16:  # the tail's single elements are 128-bit accesses as well
+    if dtype.itemsize == 16:  # the edge's single elements are 128-bit accesses as well
         assert found >= (loads, loads // 2)
     else:
         assert found == (loads, loads // 2)
@@ -91,7 +91,8 @@ def test_launch_shapes_for_a_fast_memory_are_as_lean(kinds, cc):
     cubin.assert_lean()
     assert variant.block == 128
     assert variant.unroll == (2 if len(kinds) == 2 and kinds[0].itemsize < 4 else 1)
-    steps = variant.unroll * variant.vector * kinds[0].itemsize // 16
+    step = variant.vector * kinds[0].itemsize // 16
+    steps = step * (variant.unroll + (variant.unroll > 1))  # of whole blocks, and of the last one
     assert (cubin.count(WIDE_LOAD), cubin.count(WIDE_STORE)) == ((len(kinds) - 1) * steps, steps)
 
 
@@ -174,3 +175,23 @@ def test_tiles_read_and_write_128_bits_on_both_sides(name, cc):
     assert cubin.count(WIDE_STORE) >= passes
     assert cubin.count(r"BAR\.SYNC") == 1
     assert cubin.registers <= 64
+
+
+ODD = (1 << 20) + 3
+EDGES = {
+    "vectors": ((ODD,), [(4,)] * 3, 0, (4, 1), 4 + 1),
+    "elements": ((ODD,), [(4,)] * 3, 4, (1, 2), 2 + 1),
+    "strided": ((64, 63), [(252, 4), (256, 4), (256, 4)], 0, (1, 2), 2 + 1),
+    "vectors that end early": ((100, 37), [(160, 4)] * 3, 0, (4, 1), 4 + 1),
+    "tiles": ((1000, 1000), [(4000, 4), (4, 4000), (4000, 4)], 0, (4, 1), 8 + 4 + 1),
+    "tiles of elements": ((1000, 1001), [(4004, 4), (4, 4000), (4004, 4)], 0, (1, 1), 8 + 1),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_add_no_more_of_the_functor_than_one_vector_and_one_element(name):
+    # All of a kernel is compiled before the first result, also what few threads run.
+    shape, rows, address, steps, copies = EDGES[name]
+    variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, (9, 0), [address] * 3)
+    assert (variant.vector, variant.unroll) == steps
+    assert cubin.count("FADD") == copies
