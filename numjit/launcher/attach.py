@@ -46,8 +46,8 @@ class Launcher:
 
     Attributes
     ----------
-    describe
-        Address of the function that describes calls.
+    describe, hash
+        Addresses of the functions that describe calls.
     """
 
     def __init__(self, code: Any, table: Any, offsets: Any) -> None:
@@ -55,6 +55,7 @@ class Launcher:
         self._table = table
         self._offsets = offsets
         self.describe: int = code.describe
+        self.hash: int = code.hash
         code.use(table.address)
         # Classes refer to the code for good: objects may call when numjit's modules are torn down already.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
@@ -248,7 +249,7 @@ class FastCalls:
 
             names, operands, defaults = self._parameters
             self._record = FunctorRecord(
-                launcher.describe, names, operands, defaults, detached=self._detached
+                launcher.describe, launcher.hash, names, operands, defaults, detached=self._detached
             )
         if not self._watching and not self._watch(launcher, self._record):
             return False

@@ -36,6 +36,7 @@ class Api(enum.IntEnum):
     SLOT_CALL = 0  # what calling did before: Python's own slot, which runs __call__
     READ_TENSOR = enum.auto()  # DLPack: int (PyObject *, DLTensor *), which lets a tensor be written to
     CURRENT_STREAM = enum.auto()  # DLPack: int (int device type, int device, void **stream)
+    CALL = enum.auto()  # PyObject_Call
     VECTORCALL = enum.auto()
     GET_CONTEXT = enum.auto()  # cuCtxGetCurrent
     SET_CONTEXT = enum.auto()  # cuCtxSetCurrent
@@ -95,6 +96,7 @@ class Record(enum.IntEnum):
     GUARDS = enum.auto()  # `Guard` entries of 4 words
     TABLE = enum.auto()  # open addressing: (hash, plan) pairs, plan 0 where free
     MASK = enum.auto()  # slots of the table, less one
+    RECENT = enum.auto()  # the plan that was found last, 0 where there is none
     DETACHED = enum.auto()  # 1: gradients are never recorded
     HITS = enum.auto()  # calls answered
 
@@ -116,7 +118,7 @@ class Plan(enum.IntEnum):
     DEVICE_TYPE = enum.auto()  # DLPack's
     DEVICE = enum.auto()
     OUTPUTS = enum.auto()
-    ALLOCATIONS = enum.auto()  # per output: size, stride, dtype objects
+    ALLOCATIONS = enum.auto()  # per output: a tuple of size, stride, dtype
     GIVEN = enum.auto()  # 1: out= is the only output
     FUNCTION = enum.auto()
     GRID = enum.auto()

@@ -17,16 +17,17 @@ class Code:
 
     Attributes
     ----------
-    call, describe
-        Addresses of the two functions.
+    call, describe, hash
+        Addresses of the three functions.
     """
 
     def __init__(self, engine: Any) -> None:
-        from numjit.launcher.program import API_VARIABLE, CALL, DESCRIBE
+        from numjit.launcher.program import API_VARIABLE, CALL, DESCRIBE, HASH
 
         self._engine = engine
         self.call = int(engine.get_function_address(CALL))
         self.describe = int(engine.get_function_address(DESCRIBE))
+        self.hash = int(engine.get_function_address(HASH))
         self._api = ctypes.c_int64.from_address(engine.get_global_value_address(API_VARIABLE))
 
     @property

@@ -14,6 +14,7 @@ from numjit.launcher.offsets import Offsets, word
 __all__ = ["ProcessTable", "process_table"]
 
 _PYTHON = {
+    Api.CALL: "PyObject_Call",
     Api.VECTORCALL: "PyObject_Vectorcall",
     Api.SAVE_THREAD: "PyEval_SaveThread",
     Api.RESTORE_THREAD: "PyEval_RestoreThread",

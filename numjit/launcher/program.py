@@ -1,9 +1,10 @@
-"""Emits the launcher: one function that answers an operation's call, one that describes its arguments.
+"""Emits the launcher: a function that answers an operation's call, and two that describe its arguments.
 
 ``numjit_call(self, args, kwargs)`` stands in the class's slot for calls. It matches the arguments against the
 plans of the operation's record and, where one fits, allocates, packs and launches; wherever anything
 is unusual it has changed nothing yet and goes the way it went before, through Python.
-``numjit_describe`` gives Python the words that calls are matched by, so that both can only agree.
+``numjit_describe`` gives Python the words that calls are matched by and ``numjit_hash`` their hash, so that
+both can only agree.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from numjit.launcher.interface import (
     Value,
 )
 
-__all__ = ["API_VARIABLE", "CALL", "DESCRIBE", "launcher_module"]
+__all__ = ["API_VARIABLE", "CALL", "DESCRIBE", "HASH", "launcher_module"]
 
 API_VARIABLE = "numjit_api"
 CALL = "numjit_call"
 DESCRIBE = "numjit_describe"
+HASH = "numjit_hash"
 _DLTENSOR_WORDS = 6
 _TYPE_BITS = (1 << 40) - 1  # a dtype of two bytes, a device of three
 _MIXER = 0x9E3779B97F4A7C15 - (1 << 64)
@@ -44,11 +46,23 @@ def launcher_module() -> str:
     module = ir.Module(name="numjit_launcher")
     api = ir.GlobalVariable(module, WORD, API_VARIABLE)
     api.initializer = ir.Constant(WORD, 0)
-    describe = ir.Function(module, ir.FunctionType(WORD, [WORD] * 6), DESCRIBE)
+    describe = ir.Function(module, ir.FunctionType(WORD, [WORD] * 5), DESCRIBE)
     _Describe(describe, api).emit()
+    hashing = ir.Function(module, ir.FunctionType(WORD, [WORD] * 2), HASH)
+    _emit_hash(Emitter(hashing))
     call = ir.Function(module, ir.FunctionType(WORD, [WORD] * 3), CALL)
-    _Call(call, api, describe).emit()
+    _Call(call, api, describe, hashing).emit()
     return str(module)
+
+
+def _emit_hash(emitter: Emitter) -> None:
+    """Emit ``hash(words, count)``."""
+    words, count = emitter.function.args
+    hashed = emitter.variable(0)
+    with emitter.repeat(count) as k:
+        mixed = emitter.mul(emitter.builder.xor(emitter.get(hashed), emitter.item(words, k)), _MIXER)
+        emitter.set(hashed, emitter.builder.xor(mixed, emitter.builder.lshr(mixed, emitter.const(29))))
+    emitter.give(emitter.get(hashed))
 
 
 class _Program(Emitter):
@@ -72,15 +86,15 @@ class _Program(Emitter):
 
 
 class _Describe(_Program):
-    """``describe(record, values, out, words, addresses, hash)``: how many words, or -1 for the general way.
+    """``describe(record, values, out, words, addresses)``: how many words, or -1 for the general way.
 
     `values` holds one object a parameter, `out` one tensor or 0, `words` takes what plans are matched by,
-    `addresses` where each parameter's elements are and last those of `out`, ``*hash`` a hash of the words.
+    `addresses` where each parameter's elements are and last those of `out`.
     """
 
     def emit(self) -> None:
-        record, values, out, words, addresses, hashed = self.function.args
-        self._words, self._hash = words, self.variable(0)
+        record, values, out, words, addresses = self.function.args
+        self._words = words
         self._count = self.variable(0)
         self._grads = self.variable(0)
         self._fail = self.block("general")
@@ -101,7 +115,6 @@ class _Describe(_Program):
             self._make_writable(out)
             self._add_tensor(out, self.add(addresses, self.mul(parameters, 8)))
         self._check_gradients(record, values, parameters)
-        self.store(hashed, 0, self.get(self._hash))
         self.give(self.get(self._count))
         self.place(self._fail)
         self.give(-1)
@@ -129,8 +142,6 @@ class _Describe(_Program):
             word = self.builder.zext(self.compare("!=", word, 0), WORD)
         self.store(self.add(self._words, self.mul(self.get(self._count), 8)), 0, word)
         self.bump(self._count)
-        mixed = self.mul(self.builder.xor(self.get(self._hash), self._word(word)), _MIXER)
-        self.set(self._hash, self.builder.xor(mixed, self.builder.lshr(mixed, self.const(29))))
 
     def _impl(self, tensor: Any) -> Any:
         return self.load(tensor, self.api(Api.IMPL_OFFSET))
@@ -225,9 +236,9 @@ class _Describe(_Program):
 class _Call(_Program):
     """``call(self, args, kwargs)``: a new reference to the result, or what Python's own slot answers."""
 
-    def __init__(self, function: Any, api: Any, describe: Any) -> None:
+    def __init__(self, function: Any, api: Any, describe: Any, hashing: Any) -> None:
         super().__init__(function, api)
-        self._describe = describe
+        self._describe, self._hash = describe, hashing
 
     def emit(self) -> None:
         operation, args, kwargs = self.function.args
@@ -245,13 +256,11 @@ class _Call(_Program):
         self._out = self.variable(0)
         self._bind(record, args, kwargs)
         self._check_guards(record)
-        hashed = self.scratch(1)
         count = self.builder.call(
-            self._describe,
-            [record, self._values, self.get(self._out), self._words, self._addresses, hashed],
+            self._describe, [record, self._values, self.get(self._out), self._words, self._addresses]
         )
         self.jump_if(self.compare("<", count, 0), self._general)
-        plan = self._find(record, count, self.load(hashed))
+        plan = self._find(record, count)
         self._check_context(plan)
         self._check_overlap(record, plan)
         owner = self.entry(plan, Plan.OWNER)
@@ -334,11 +343,23 @@ class _Call(_Program):
 
     # ---------------------------------------------------------------------------------------- plan
 
-    def _find(self, record: Any, count: Any, hashed: Any) -> Any:
-        """Return the plan with these words; without one, the call goes the general way."""
+    def _find(self, record: Any, count: Any) -> Any:
+        """Return the plan with these words; without one, the call goes the general way.
+
+        The one that was found last is tried first: hashing takes longer than comparing.
+        """
+        look_up, probe, compare, other, found = (
+            self.block(name) for name in ("look_up", "probe", "compare", "other", "found")
+        )
+        chosen = self.variable(self.entry(record, Record.RECENT))
+        self.jump_if(self.is_zero(self.get(chosen)), look_up)
+        self._compare(self.get(chosen), count, look_up)
+        self.jump(found)
+        self.place(look_up)
+        hashed = self.builder.call(self._hash, [self._words, count])
         table, mask = self.entry(record, Record.TABLE), self.entry(record, Record.MASK)
-        slot = self.variable(self.both(hashed, mask))
-        probe, compare, other, found = (self.block(n) for n in ("probe", "compare", "other", "found"))
+        slot = self.variable(0)
+        self.set(slot, self.both(hashed, mask))
         self.jump(probe)
         self.place(probe)
         place = self.add(table, self.mul(self.get(slot), 16))
@@ -346,16 +367,22 @@ class _Call(_Program):
         self.jump_if(self.is_zero(plan), self._general)
         self.builder.cbranch(self.compare("==", self.load(place), hashed), compare, other)
         self.place(compare)
-        self.jump_if(self.compare("!=", self.entry(plan, Plan.WORD_COUNT), count), other)
-        words = self.entry(plan, Plan.WORDS)
-        with self.repeat(count) as k:
-            self.jump_if(self.compare("!=", self.item(words, k), self.item(self._words, k)), other)
+        self._compare(plan, count, other)
+        self.set(chosen, plan)
+        self.store(record, 8 * Record.RECENT, plan)
         self.jump(found)
         self.place(other)
         self.set(slot, self.both(self.add(self.get(slot), 1), mask))
         self.jump(probe)
         self.place(found)
-        return plan
+        return self.get(chosen)
+
+    def _compare(self, plan: Any, count: Any, other: Any) -> None:
+        """Go on where a plan has the call's words, else to a block."""
+        self.jump_if(self.compare("!=", self.entry(plan, Plan.WORD_COUNT), count), other)
+        words = self.entry(plan, Plan.WORDS)
+        with self.repeat(count) as k:
+            self.jump_if(self.compare("!=", self.item(words, k), self.item(self._words, k)), other)
 
     def _check_context(self, plan: Any) -> None:
         """Go the general way where another device is current.
@@ -425,8 +452,7 @@ class _Call(_Program):
         self.place(new)
         allocations = self.entry(plan, Plan.ALLOCATIONS)
         with self.repeat(self.entry(plan, Plan.OUTPUTS)) as k:
-            arguments = self.add(allocations, self.mul(k, 24))
-            made = self.call(self.api(Api.VECTORCALL), [self.api(Api.EMPTY), arguments, 3, 0], "wwww")
+            made = self.call(self.api(Api.CALL), [self.api(Api.EMPTY), self.item(allocations, k), 0], "www")
             self.jump_if(self.is_zero(made), self._failed())
             self.store(self.add(self._results, self.mul(k, 8)), 0, made)
             self.bump(self._made)

@@ -27,7 +27,8 @@ __all__ = ["FunctorRecord", "value_codes"]
 
 _CUDA = 2  # DLPack's kDLCUDA
 _INT64 = 1 << 63
-_Describe = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+_Describe = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+_Hash = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)
 
 
 class _PlanMemory:
@@ -51,8 +52,8 @@ class FunctorRecord:
 
     Parameters
     ----------
-    describe
-        Address of the launcher's function that describes calls.
+    describe, hashing
+        Addresses of the launcher's functions that describe calls.
     names
         The parameters' names, operands first; None for one that cannot be given by name.
     operands
@@ -69,6 +70,7 @@ class FunctorRecord:
     def __init__(
         self,
         describe: int,
+        hashing: int,
         names: Sequence[str | None],
         operands: int,
         defaults: Sequence[Any],
@@ -77,7 +79,7 @@ class FunctorRecord:
     ) -> None:
         import sys
 
-        self._describe = _Describe(describe)
+        self._describe, self._hash = _Describe(describe), _Hash(hashing)
         self._interned = [None if name is None else sys.intern(name) for name in names]
         self._defaults = list(defaults)
         self._parameters = len(names)
@@ -119,12 +121,13 @@ class FunctorRecord:
         values = np.array([id(value) for value in bound], np.int64)
         words = np.zeros(MAX_WORDS, np.int64)
         addresses = np.zeros(MAX_PARAMETERS + 1, np.int64)
-        hashed = np.zeros(1, np.int64)
         count = self._describe(
             self.array.ctypes.data, values.ctypes.data, 0 if out is None else id(out), words.ctypes.data,
-            addresses.ctypes.data, hashed.ctypes.data,
+            addresses.ctypes.data,
         )  # fmt: skip
-        return None if count < 0 else (int(hashed[0]), tuple(map(int, words[:count])))
+        if count < 0:
+            return None
+        return self._hash(words.ctypes.data, count), tuple(map(int, words[:count]))
 
     # ---------------------------------------------------------------------------------------- guards
 
@@ -163,9 +166,10 @@ class FunctorRecord:
 
     def forget(self) -> None:
         """Forget every plan."""
-        self._plans = {}
+        forgotten, self._plans = self._plans, {}
         self.generation += 1
         self._renew_table()
+        del forgotten  # not before: until now other threads found them in the table
 
     def _renew_table(self) -> None:
         """Make a table with room for twice the plans; the old one is not looked at any more."""
@@ -174,7 +178,7 @@ class FunctorRecord:
         for memory in list(self._plans.values()):
             self._insert(table, memory)
         # At once: other threads call while this one is between two statements.
-        self.array[Record.TABLE : Record.MASK + 1] = table.ctypes.data, size - 1
+        self.array[Record.TABLE : Record.RECENT + 1] = table.ctypes.data, size - 1, 0
         self._table = table
 
     @staticmethod
@@ -272,12 +276,12 @@ def _plan_memory(
         same = out is not None and _layout(bound[k]) == _layout(out)
         spans.append((k, outputs + j, offsets[outputs + j], low, high, int(same)))
     size, stride = tuple(entry.shape), tuple(entry.strides)
-    objects: list[Any] = [hashed, size, stride, *entry.outputs, entry.launcher]
-    allocations = [part for dtype in entry.outputs for part in (id(size), id(stride), id(dtype))]
+    allocations = [(size, stride, dtype) for dtype in entry.outputs]
+    objects: list[Any] = [hashed, entry.launcher, *allocations]
     out_low, out_high = (0, 0) if out is None else _span(out)
     tables = {
         Plan.WORDS: words,
-        Plan.ALLOCATIONS: allocations,
+        Plan.ALLOCATIONS: list(map(id, allocations)),
         Plan.TEMPLATE: template,
         Plan.OUTPUT_OFFSETS: offsets[:outputs],
         Plan.INPUT_TABLE: [number for span in spans for number in span],

@@ -22,7 +22,7 @@ from numjit.arguments import read_arguments
 from numjit.arrays.numbers import convert
 from numjit.launcher import attach
 from numjit.launcher.attach import FastCallable, FastCalls, Launcher, launchable
-from numjit.launcher.interface import Api, Plan, Value
+from numjit.launcher.interface import Api, Plan, Record, Value
 from numjit.launcher.offsets import word
 from numjit.launcher.records import FunctorRecord, value_codes
 from tests.support.fake_gpu import CONTEXT, FakeGpu, entry, floats, load, operand, slot
@@ -563,6 +563,37 @@ class TestTable:
             assert len(calls.record) <= 50
             assert operation(torch.zeros(n)).shape == (n,)
 
+    def test_the_plan_found_last_is_looked_at_first(self, gpu):
+        operation = Operation()
+        calls = FastCalls(operation, ["x"], 1, [None])
+        for shape in ((3,), (5,), (5, 1)):
+            assert calls.offer([torch.zeros(shape)], None, entry(shape, memory=(0,)))
+        record = calls.record
+        recent = []
+        for shape in ((3,), (3,), (5,), (5, 1), (3,)):
+            assert operation(torch.zeros(shape)).shape == shape
+            recent.append(int(record.array[Record.RECENT]))
+        assert recent[0] == recent[1] == recent[4] != 0
+        assert len(set(recent)) == 3
+        empty = np.zeros(2 * (int(record.array[Record.MASK]) + 1), np.int64)
+        record.array[Record.TABLE] = empty.ctypes.data
+        assert operation(torch.zeros(3)).shape == (3,)
+        assert operation(torch.zeros(5)) is GENERAL
+        calls.forget()
+        assert record.array[Record.RECENT] == 0
+        assert operation(torch.zeros(3)) is GENERAL
+
+    def test_forgotten_plans_are_kept_until_no_call_can_find_them(self, axpy, monkeypatch):
+        _, calls = axpy
+        (plan,) = calls.record._plans.values()
+        held, renew, seen = sys.getrefcount(plan), calls.record._renew_table, []
+        monkeypatch.setattr(
+            calls.record, "_renew_table", lambda: (seen.append(sys.getrefcount(plan)), renew())
+        )
+        calls.forget()
+        assert seen == [held]
+        assert sys.getrefcount(plan) == held - 1
+
     def test_the_same_call_is_kept_once(self, axpy):
         _, calls = axpy
         plan = entry((N,), memory=(0, 1), values=((2, dtypes.float32),), extents=(N,))
@@ -672,7 +703,7 @@ def describing():
     table, offsets = gpu.table(patch)
     own = load().table
     launcher = Launcher(load(), table, offsets)
-    record = FunctorRecord(launcher.describe, ["x", "y"], 2, [None, None], detached=False)
+    record = FunctorRecord(launcher.describe, launcher.hash, ["x", "y"], 2, [None, None], detached=False)
     keys = {}
 
     class Stop(Exception):

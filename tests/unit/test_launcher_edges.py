@@ -100,7 +100,9 @@ class TestMemory:
     def test_descriptions_that_do_not_fit_the_scratch(self, gpu):
         """Numbers after many dimensions must not be written past the end."""
         names = [f"p{k}" for k in range(64)]
-        record = FunctorRecord(gpu.launcher.describe, names, 25, [None] * 64, detached=False)
+        record = FunctorRecord(
+            gpu.launcher.describe, gpu.launcher.hash, names, 25, [None] * 64, detached=False
+        )
         deep = [torch.zeros([1] * 8) for _ in range(24)]
         assert record.describe([*deep, torch.zeros([1] * 11), *[1.0] * 39]) is None
         fits = record.describe([*deep[:20], *[1.0] * 44])
