@@ -141,20 +141,31 @@ class Body:
         count: int,
         strides: Sequence[Any],
         fetched: Sequence[Mapping[int, Sequence[Any]]] | None = None,
+        inside: Sequence[Any] = (),
     ) -> None:
         """Handle `count` neighbours at each list of byte offsets: loads first, then calls, then stores.
 
         `fetched` gives, per list of offsets, the stored elements of operands that were loaded before
-        (from a tile), decoded, by operand number.
+        (from a tile), decoded, by operand number; `inside`, per list, whether more is done than to load.
         """
         loaded = [
             self._load_all(step, count, strides, fetched[i] if fetched else {})
             for i, step in enumerate(offsets)
         ]
+        if inside:
+            for so, step, inputs in zip(inside, offsets, loaded, strict=True):
+                with self.builder.if_then(so):
+                    self._store_all(step, self._call_all(inputs, count), strides)
+            return
         results = [self._call_all(inputs, count) for inputs in loaded]
         for step, outputs in zip(offsets, results, strict=True):
-            for k, (slot, values) in enumerate(zip(self.spec.outputs, outputs, strict=True)):
-                self._store(k, slot.stored, step[k], values, strides[k])
+            self._store_all(step, outputs, strides)
+
+    def _store_all(
+        self, step: Sequence[Any], outputs: Sequence[Sequence[Any]], strides: Sequence[Any]
+    ) -> None:
+        for k, (slot, values) in enumerate(zip(self.spec.outputs, outputs, strict=True)):
+            self._store(k, slot.stored, step[k], values, strides[k])
 
     def _load_all(
         self,

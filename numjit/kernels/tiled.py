@@ -9,7 +9,8 @@ meets bank conflicts worse than two-way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -131,20 +132,16 @@ class Tile:
         end = builder.select(builder.icmp_signed("<", left, side), left, side)
         return builder.trunc(end, I32) if self.index.width > 32 else end
 
-    def _cover(
-        self, lanes: _Lanes, row_end: Any, column_end: Any, do: Callable[[Any, Any, int], None]
-    ) -> None:
-        """Emit ``do(row, column, count)`` for this thread's part of a tile that ends early."""
+    def _clamped(self, rows: Sequence[Any], end: Any) -> tuple[list[Any], list[Any]]:
+        """Rows of a tile that ends early, those outside replaced by its last one; whether each is inside."""
         builder = self.builder
-        fits = builder.icmp_signed("<=", builder.add(lanes.column, I32(lanes.vector)), column_end)
-        rows = rolled(builder, lanes.row, row_end, I32(lanes.rows))
-        with rows as row, builder.if_else(fits) as (full, partial):
-            with full:
-                do(row, lanes.column, lanes.vector)
-            with partial:
-                if lanes.vector > 1:
-                    with rolled(builder, lanes.column, column_end, I32(1)) as column:
-                        do(row, column, 1)
+        inside = [builder.icmp_signed("<", row, end) for row in rows]
+        last = builder.sub(end, I32(1))
+        return [builder.select(so, row, last) for so, row in zip(inside, rows, strict=True)], inside
+
+    def _fits(self, lanes: _Lanes, end: Any) -> Any:
+        """Whether this thread's vectors end within the columns that there are."""
+        return self.builder.icmp_signed("<=", self.builder.add(lanes.column, I32(lanes.vector)), end)
 
     def _unless(self, spare: Any, emit: Callable[[], None]) -> None:
         if spare is None:
@@ -175,10 +172,18 @@ class Tile:
                 self._keep(k, dtype, row, lanes.column, found)
 
         def edge() -> None:
-            def move(row: Any, column: Any, count: int) -> None:
-                self._keep(k, dtype, row, column, fetch(row, column, count))
-
-            self._cover(lanes, self._end(0), self._end(1), move)
+            row_end, column_end = self._end(0), self._end(1)
+            with builder.if_else(self._fits(lanes, column_end)) as (full, partial):
+                with full:
+                    clamped, inside = self._clamped(rows, row_end)
+                    fetched = [fetch(row, lanes.column, lanes.vector) for row in clamped]
+                    for row, so, found in zip(rows, inside, fetched, strict=True):
+                        with builder.if_then(so):
+                            self._keep(k, dtype, row, lanes.column, found)
+                with partial:
+                    if lanes.vector > 1:
+                        with self._left(lanes, row_end, column_end) as place:
+                            self._keep(k, dtype, *place, fetch(*place, 1))
 
         with builder.if_else(self.whole) as (inside, outside):
             with inside:
@@ -218,10 +223,9 @@ class Tile:
         """Run the functor over the tile, along the first dimension."""
         builder, body = self.builder, self.body
         lanes = self._lanes(self.variant.vector)
-        rows = [builder.add(lanes.row, I32(step * lanes.rows)) for step in range(lanes.passes)]
         strides = body.inner_strides(self.extents)
 
-        def run(chosen: Sequence[Any], column: Any, count: int) -> None:
+        def run(chosen: Sequence[Any], column: Any, count: int, inside: Sequence[Any] = ()) -> None:
             offsets = [[self._offset(k, column, row) for k in range(len(body.spec.stored))] for row in chosen]
             staged = [
                 {
@@ -230,20 +234,51 @@ class Tile:
                 }
                 for row in chosen
             ]
-            body.batch(offsets, count, strides, staged)
+            body.batch(offsets, count, strides, staged, inside)
+
+        def each(steps: int, end: Any, do: Callable[[list[Any]], None]) -> None:
+            """Emit ``do(rows)`` for this thread's rows up to an end, `steps` of them at a time."""
+            with contextlib.ExitStack() as stack:
+                row = lanes.row
+                if steps < lanes.passes:
+                    row = stack.enter_context(rolled(builder, row, end, I32(steps * lanes.rows)))
+                do([builder.add(row, I32(step * lanes.rows)) for step in range(steps)])
 
         def whole() -> None:
-            for start in range(0, len(rows), _UNROLL):
-                run(rows[start : start + _UNROLL], lanes.column, lanes.vector)
+            steps = min(_UNROLL, lanes.passes)
+            each(steps, I32(self.variant.tile), lambda rows: run(rows, lanes.column, lanes.vector))
 
         def edge() -> None:
-            self._cover(lanes, self._end(1), self._end(0), lambda row, *place: run([row], *place))
+            row_end, column_end = self._end(1), self._end(0)
+            steps = min(max(1, _UNROLL // lanes.vector), lanes.passes)
+
+            def some(rows: list[Any]) -> None:
+                clamped, inside = self._clamped(rows, row_end)
+                run(clamped, lanes.column, lanes.vector, inside)
+
+            with builder.if_else(self._fits(lanes, column_end)) as (full, partial):
+                with full:
+                    each(steps, row_end, some)
+                with partial:
+                    if lanes.vector > 1:
+                        with self._left(lanes, row_end, column_end) as (row, column):
+                            run([row], column, 1)
 
         with builder.if_else(self.whole) as (inside, outside):
             with inside:
                 self._unless(lanes.spare, whole)
             with outside:
                 self._unless(lanes.spare, edge)
+
+    @contextlib.contextmanager
+    def _left(self, lanes: _Lanes, row_end: Any, column_end: Any) -> Iterator[tuple[Any, Any]]:
+        """Go through what is left of this thread's rows where a vector does not fit: (row, column)."""
+        builder = self.builder
+        with (
+            rolled(builder, lanes.row, row_end, I32(lanes.rows)) as row,
+            rolled(builder, lanes.column, column_end, I32(1)) as column,
+        ):
+            yield row, column
 
     def _kept(self, k: int, first: Any, second: Any) -> Any:
         """Value of operand `k` at a place in the tile."""

@@ -1,5 +1,6 @@
 """The shipped shells, run thread by thread on the CPU with every access checked, against NumPy."""
 
+import ctypes
 import math
 
 import hypothesis.strategies as st
@@ -49,7 +50,7 @@ def span(array):
     return low, high + array.itemsize
 
 
-def run(function, outputs, inputs, *, values=(), views=None, raw=None, index=False, knobs=DEFAULT):
+def run(function, outputs, inputs, *, values=(), views=None, raw=None, index=False, knobs=DEFAULT, **more):
     """Run `function` over NumPy arrays through the plan and the emulated shell; returns the variant."""
     shape = outputs[0].shape
     arrays = [*outputs, *(np.broadcast_to(x, shape) for x in inputs)]
@@ -60,7 +61,7 @@ def run(function, outputs, inputs, *, values=(), views=None, raw=None, index=Fal
     bases = [a.ctypes.data for a in arrays] + [0] * index
     addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]
     sizes = [a.itemsize for a in arrays] + [1] * index
-    launch = choose(layout, sizes, addresses, len(outputs), virtual=int(index), knobs=knobs)
+    launch = choose(layout, sizes, addresses, len(outputs), virtual=int(index), knobs=knobs, **more)
     slots = [
         InputSlot(numjit_dtype(a), numjit_dtype(a), (views or {}).get(k, ""))
         for k, a in enumerate(arrays[len(outputs) :])
@@ -267,6 +268,51 @@ def test_tuned_kernels_give_the_same(knobs):
     z = np.ascontiguousarray(y.T).T
     run(add, [out], [x, z], knobs=knobs)
     assert np.array_equal(out, x + y)
+
+
+@pytest.mark.parametrize("count", [16, 31, 2047, 4095, 4096, 4097, 8192, 8192 + 2048 + 17])
+def test_blocks_of_two_steps_end_anywhere(count):
+    rng = np.random.default_rng(count)
+    x, _ = at_offset(count, "uint8", 0)
+    out, guard = at_offset(count, "uint8", 0)
+    fill(x, rng)
+    before = guard.copy()
+    variant = run(identity, [out], [x], fast_memory=True)
+    assert (variant.kind, variant.vector, variant.unroll, variant.block) == ("contiguous", 16, 2, 128)
+    assert np.array_equal(out, x)
+    start = out.ctypes.data - guard.ctypes.data
+    before[start : start + count] = guard[start : start + count]
+    assert np.array_equal(guard, before)
+
+
+def _rows(*shape, pitch):
+    return np.zeros((*shape[:-1], pitch), np.float32)[..., : shape[-1]]
+
+
+ENDS = {
+    "contiguous": lambda: (_rows(1003, pitch=1003), _rows(1003, pitch=1003)),
+    "strided": lambda: (_rows(20, 37, pitch=37), _rows(20, 37, pitch=38)),
+    "vectors that end early": lambda: (_rows(20, 37, pitch=40), _rows(20, 37, pitch=40)),
+    "tiles": lambda: (_rows(72, 100, pitch=100), _rows(100, 72, pitch=72).T),
+    "tiles of elements": lambda: (_rows(71, 101, pitch=101), _rows(101, 71, pitch=71).T),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_functor_is_called_once_for_every_element(name):
+    # Not for what lies beside them either: a loop in it that ends for every element may not end there.
+    out, x = ENDS[name]()
+    x[...] = np.arange(x.size).reshape(x.shape)
+    calls = []
+
+    def note(value):
+        calls.append(value)
+        return value + 1
+
+    noted = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(note)
+    run(lambda value: noted(value), [out], [x])
+    assert np.array_equal(out, x + 1)
+    assert sorted(calls) == list(range(x.size))
 
 
 @pytest.mark.parametrize("shape", [(1000,), (5, 33), (64, 80)])
