@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit import build, dtypes, warm_arrays
+from numjit import build, dtypes
 from numjit.arguments import Arguments, Nullary, default_dtype, named
 from numjit.arrays.allocate import empty
 from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
@@ -82,7 +82,8 @@ class Call:
         self._raws = functor.signature.raws
         self._outputs = GivenOutputs(functor.name, names, len(functor.signature.outputs))
         self._plans: dict[Any, Plan] = {}
-        self.warm = WarmPath()
+        # What is numbered, indexed by the functor or tuned is planned anew: see `_entry`.
+        self.warm = WarmPath(protocols=not (functor.uses_index or functor.signature.raws or autotune))
         #: Identity of the functor's meaning; whoever sees a captured variable change renews it.
         self.fingerprint = functor.fingerprint()
 
@@ -160,15 +161,13 @@ class Call:
         if len(libraries) > 1 or any(seen.copied for seen in seen_arrays):
             return None
         library = libraries.pop()
-        if library != "torch" and library not in warm_arrays.LIBRARIES:
-            return None
         torch = sys.modules.get("torch")
-        is_torch = library == "torch"
+        is_torch = arguments.library == "torch"
         return Entry(
             plan.shape,
             plan.strides,
             tuple(getattr(torch, dtype.name) for dtype in plan.outputs) if is_torch else plan.outputs,
-            arguments.arrays[0].original.device if is_torch else device,
+            _torch_device(torch, arguments.arrays[0], device) if is_torch else device,
             plan.memory,
             plan.value_slots,
             plan.offsets if any(plan.offsets) else (),
@@ -178,6 +177,7 @@ class Call:
             device.index,
             plan.runner,
             library,
+            arguments.library,
             fingerprint=plan.fingerprint,
         )
 
@@ -513,6 +513,11 @@ def gradient_dtype(own: DType, *, summed: bool) -> DType:
     `summed` says that the parameter was broadcast, so that the gradient is yet to be summed.
     """
     return own.compute if summed else own
+
+
+def _torch_device(torch: Any, first: ArrayView, device: Device) -> Any:
+    """Return the device of results that are torch's, as torch names it."""
+    return first.original.device if first.library == "torch" else torch.device(str(device))
 
 
 def _raw_numbers(seen: ArrayView) -> tuple[int, int]:

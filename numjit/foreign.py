@@ -72,17 +72,32 @@ class CLibrary:
             self._symbols.get(name, name),
             *(ctypes.c_void_p if isinstance(entry, Result) else entry for entry in prototype),
         )
-        reference = ctypes.byref
-
-        def call(*given: Any) -> tuple[Any, ...]:
-            found = [kind() for kind in kinds]
-            results, arguments = map(reference, found), iter(given)
-            code = function(*(next(results if is_result else arguments) for is_result in passed))
-            return (code, *(one.value for one in found))
-
-        def plain(*given: Any) -> tuple[Any, ...]:
-            return (function(*given),)
-
-        made = call if kinds else plain
+        made = _caller(function, kinds, passed)
         setattr(self, name, made)
         return made
+
+
+def _caller(function: Any, kinds: list[Any], passed: list[bool]) -> Callable[..., tuple[Any, ...]]:
+    """Return what calls a C function and answers its code and what it has written.
+
+    `kinds` are the types of the results, `passed` says of every parameter whether it is a pointer to one.
+    """
+    reference = ctypes.byref
+    if not kinds:
+        return lambda *given: (function(*given),)
+    if len(kinds) == 1:  # most functions, among them those of every call
+        (kind,), place = kinds, passed.index(True)
+
+        def call_for_one(*given: Any) -> tuple[Any, ...]:
+            found = kind()
+            return function(*given[:place], reference(found), *given[place:]), found.value
+
+        return call_for_one
+
+    def call(*given: Any) -> tuple[Any, ...]:
+        found = [kind() for kind in kinds]
+        results, arguments = map(reference, found), iter(given)
+        code = function(*(next(results if is_result else arguments) for is_result in passed))
+        return (code, *(one.value for one in found))
+
+    return call

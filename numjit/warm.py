@@ -2,9 +2,9 @@
 
 A call that went the general way leaves an entry under a key that is finer than the plan's: the
 functor's identity, the default dtype, and of each argument its type and, for arrays, everything
-that a plan depends on (NumPy and CuPy arrays: `warm_arrays`). Whatever is unusual (other libraries,
-gradients to record, ``out=``, 0-dim CPU tensors, transforms, errors) answers None here and goes the
-general way, which explains it.
+that a plan depends on (arrays of others than torch: `warm_arrays`). Whatever is unusual (several
+libraries, gradients to record, ``out=``, 0-dim CPU tensors, transforms, errors) answers None here and
+goes the general way, which explains it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Entry:
         The kernel and what follows pointers and values; None on the CPU.
     runner
         The CPU loop; None on a GPU.
-    library
-        Whose arrays the operands and results are.
+    library, results
+        Whose arrays the operands and the results are.
     fast
         Whether the launcher answers such calls; None while that is not known.
     generation
@@ -51,7 +51,7 @@ class Entry:
     fingerprint
         The functor's when the call was planned.
     allocation
-        How other libraries than torch allocate the results; made at the first repetition.
+        How calls on arrays of others than torch allocate the results; made at the first repetition.
     """
 
     shape: tuple[int, ...]
@@ -67,6 +67,7 @@ class Entry:
     device_index: int
     runner: Any
     library: str = "torch"
+    results: str = "torch"
     fast: bool | None = None
     generation: int = 0
     fingerprint: str = ""
@@ -87,12 +88,19 @@ class Entry:
 
 
 class WarmPath:
-    """The entries of one functor."""
+    """The entries of one functor.
+
+    Parameters
+    ----------
+    protocols
+        Whether arrays that only speak a protocol are looked at.
+    """
 
     #: Entries kept a functor; a loop over ever new shapes must not grow without bound.
     LIMIT = 1024
 
-    def __init__(self) -> None:
+    def __init__(self, *, protocols: bool = False) -> None:
+        self._protocols = protocols
         self._entries: dict[Any, Entry] = {}
         self._torch: Any = None
         #: Where calls on a GPU are handed over to the launcher.
@@ -109,7 +117,7 @@ class WarmPath:
         if torch is None:
             torch = sys.modules.get("torch")
             if torch is None:
-                return warm_arrays.key(fingerprint, None, bound)
+                return warm_arrays.key(fingerprint, None, bound, protocols=self._protocols)
             if not hasattr(torch, "get_default_dtype"):  # it is being imported
                 return None
             self._torch = torch
@@ -138,7 +146,8 @@ class WarmPath:
                 elif kind in NUMBERS or (kind is int and -INT64 <= obj < INT64):
                     key.append(kind)
                 else:
-                    return warm_arrays.key(fingerprint, torch.get_default_dtype(), bound)
+                    default = torch.get_default_dtype()
+                    return warm_arrays.key(fingerprint, default, bound, protocols=self._protocols)
         except RuntimeError:  # no strides or memory: sparse, a torch.func transform, ...
             return None
         return tuple(key)
@@ -147,7 +156,7 @@ class WarmPath:
         """Keep what a call with this key does."""
         if len(self._entries) >= self.LIMIT:
             self._entries.clear()
-        self._entries[key] = entry
+        self._entries[tuple(key)] = entry
 
     def run(self, key: tuple[Any, ...], bound: Sequence[Any]) -> Any:
         """Run a call made before: its result, or a tuple of several; None where it was not."""
@@ -155,7 +164,7 @@ class WarmPath:
         if entry is None:
             return None
         if entry.library != "torch":
-            return warm_arrays.run(entry, bound)
+            return warm_arrays.run(entry, bound, key)
         torch = self._torch
         results = [
             torch.empty_strided(entry.shape, entry.strides, dtype=dtype, device=entry.device)

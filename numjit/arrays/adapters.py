@@ -13,7 +13,7 @@ from numjit.arrays.streams import dlpack_stream
 from numjit.arrays.view import ArrayView
 from numjit.errors import OutputError, UnsupportedArrayError
 
-__all__ = ["view", "writable_view"]
+__all__ = ["speaks_protocol", "view", "writable_view"]
 
 _Reader = Callable[[Any], ArrayView | None]
 
@@ -50,6 +50,12 @@ def view(obj: Any) -> ArrayView | None:
     if reader is None:
         reader = _find_reader(type(obj))
     return reader(obj)
+
+
+def speaks_protocol(kind: type) -> bool:
+    """Whether arrays of a class can be read by a protocol only: none of torch's, NumPy's or a number."""
+    reader = _readers.get(kind) or _find_reader(kind)
+    return reader is _read_by_protocol or reader is _read_by_dlpack
 
 
 def writable_view(obj: Any, name: str = "out") -> ArrayView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import sys
@@ -164,6 +165,8 @@ def _empty_numba(
 ) -> tuple[Any, int]:
     from numba import cuda
 
-    with cuda.gpus[device.index]:
+    from numjit.runtime.driver import is_current
+
+    with contextlib.nullcontext() if is_current(device.index) else cuda.gpus[device.index]:
         array = cuda.device_array(shape, numpy_dtype, strides=byte_strides)
     return array, int(array.device_ctypes_pointer.value or 0)

@@ -5,6 +5,7 @@ Specification: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -18,13 +19,17 @@ from numjit.semantics import contiguous_strides
 
 __all__ = ["library_of", "read"]
 
+_LIBRARIES = {"cupy": "cupy", "numba": "numba", "numba_cuda": "numba", "jax": "jax", "jaxlib": "jax"}
+
 
 def library_of(cls: type) -> str:
     """Return the library of an array class by its module: ``"cupy"``, ``"numba"``, ``"jax"`` or ``""``."""
-    top = (getattr(cls, "__module__", None) or "").partition(".")[0]
-    return {"cupy": "cupy", "numba": "numba", "numba_cuda": "numba", "jax": "jax", "jaxlib": "jax"}.get(
-        top, ""
-    )
+    return _library_in(getattr(cls, "__module__", None) or "")
+
+
+@functools.lru_cache(1024)
+def _library_in(module: str) -> str:
+    return _LIBRARIES.get(module.partition(".")[0], "")
 
 
 def read(array: Any, interface: dict[str, Any]) -> ArrayView:
@@ -74,6 +79,7 @@ def read(array: Any, interface: dict[str, Any]) -> ArrayView:
     )
 
 
+@functools.lru_cache(1024)
 def _dtype(typestr: str) -> DType:
     if "V" in typestr:
         raise UnsupportedDtypeError(

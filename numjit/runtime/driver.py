@@ -10,7 +10,7 @@ from typing import Any
 from numjit.errors import DeviceError, LaunchError
 from numjit.runtime.libcuda import DriverLibrary
 
-__all__ = ["Current", "check", "driver", "primary_context"]
+__all__ = ["Current", "check", "driver", "is_current", "primary_context"]
 
 #: What to do about an error of the driver, by its name.
 _REMEDIES = {
@@ -128,6 +128,12 @@ def primary_context(device_index: int) -> Any:
             device = check(cu.cuDeviceGet(device_index), f"open cuda:{device_index}")
             _contexts[device_index] = check(cu.cuDevicePrimaryCtxRetain(device), f"use cuda:{device_index}")
     return _contexts[device_index]
+
+
+def is_current(device_index: int) -> bool:
+    """Whether a device's primary context is the calling thread's current one."""
+    code, current = driver().cuCtxGetCurrent()
+    return not code and current == primary_context(device_index)
 
 
 class Current:

@@ -257,3 +257,111 @@ def test_cupy_calls_are_warm_and_on_cupy_s_stream(operation, monkeypatch):
         got = operation(y, y, alpha=2)
     stream.synchronize()
     cupy.testing.assert_array_equal(got, cupy.full((8, 8), 15, cupy.float32))
+
+
+# ---------------------------------------------------------------------------- arrays of a protocol
+
+
+class Exporter:
+    """Speaks ``__dlpack__`` and nothing else; counts how often."""
+
+    def __init__(self, tensor):
+        self.tensor, self.count = tensor, 0
+
+    def __dlpack__(self, **keywords):
+        self.count += 1
+        return self.tensor.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+def exporters(operands):
+    return [Exporter(x) if isinstance(x, torch.Tensor) else x for x in operands]
+
+
+def test_exporters_in_any_order_answer_as_a_fresh_functor(operation, device):
+    given = {
+        name: (operands, scalars)
+        for name, (operands, scalars) in calls(device).items()
+        if not any(isinstance(x, torch.Tensor) and (x.is_conj() or x.is_neg()) for x in operands)
+    }
+    expected = {name: fresh()(*exporters(operands), **scalars) for name, (operands, scalars) in given.items()}
+    for _ in range(3):
+        for name, (operands, scalars) in given.items():
+            same(operation(*exporters(operands), **scalars), expected[name])
+
+
+def test_exporters_take_the_warm_path_and_are_read_once(operation, device, monkeypatch):
+    x, y = torch.rand(16, device=device), torch.rand(16, device=device)
+    operation(Exporter(x), Exporter(y))
+    module = sys.modules["numjit.elementwise"]
+    monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
+    first, second = Exporter(x), Exporter(y)
+    same(operation(first, second), x + y)
+    same(operation(second, first, alpha=5), y * 5 + x)
+    assert first.count == second.count == 2
+
+
+def test_what_is_never_warm_reads_an_exporter_once(operation, device):
+    numbered = numjit.elementwise(lambda x: x + numjit.index())
+    raw = numjit.elementwise(
+        "template <typename T> T at(T i, numjit::raw<T> table) { return table[(int)i]; }"
+    )
+    x = torch.rand(4, device=device)
+    mixed, counted, looked, up = (
+        Exporter(x),
+        Exporter(x),
+        Exporter(torch.tensor([2.0], device=device)),
+        Exporter(x),
+    )
+    for _ in range(3):
+        same(operation(mixed, x), x + x)
+        same(numbered(counted), x + torch.arange(4, device=device))
+        same(raw(looked, up), x[2:3])
+    assert (mixed.count, counted.count, looked.count, up.count) == (3, 3, 3, 3)
+
+
+def test_an_exporter_that_refuses_later_is_told_of(operation, device):
+    exporter = Exporter(torch.ones(4, device=device))
+    for _ in range(2):
+        operation(exporter, exporter)
+    exporter.tensor = torch.ones(4, device=device, requires_grad=True)
+    with pytest.raises(NumjitError, match=r"argument 'x'.*refused"):
+        operation(exporter, exporter)
+
+
+class Interface:
+    """Speaks ``__cuda_array_interface__`` and nothing else."""
+
+    def __init__(self, tensor, **more):
+        self.__cuda_array_interface__ = {**tensor.__cuda_array_interface__, **more}
+
+
+@pytest.mark.gpu
+def test_an_interface_waits_for_its_stream_in_every_call(operation):
+    side = torch.cuda.Stream()
+    x = torch.zeros(1 << 20, device="cuda")
+    for k in range(3):
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(100_000_000)
+            x.fill_(k)
+        foreign = Interface(x, stream=side.cuda_stream, version=3)
+        result = operation(foreign, foreign)
+        torch.cuda.synchronize()
+        same(result, torch.full_like(x, 2 * k))
+
+
+@pytest.mark.gpu
+def test_numba_arrays_are_warm_and_answer_numba_arrays(operation, monkeypatch):
+    cuda = pytest.importorskip("numba.cuda")
+    host = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = cuda.to_device(host)
+    operation(x, x)
+    module = sys.modules["numjit.elementwise"]
+    monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
+    for k in range(3):
+        result = operation(x, x, alpha=k)
+        assert type(result) is type(x)
+        np.testing.assert_array_equal(result.copy_to_host(), host * k + host)
