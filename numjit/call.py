@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit import build, dtypes
+from numjit import build, dtypes, warm_arrays
 from numjit.arguments import Arguments, Nullary, default_dtype, named
 from numjit.arrays.allocate import empty
 from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
@@ -179,6 +179,7 @@ class Call:
             library,
             arguments.library,
             fingerprint=plan.fingerprint,
+            maker=warm_arrays.maker(plan) if library == arguments.library == "cupy" else None,
         )
 
     def _execute(

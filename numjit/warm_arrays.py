@@ -22,9 +22,10 @@ from numjit.semantics.strides import contiguous_strides
 
 if TYPE_CHECKING:
     from numjit.arrays.view import ArrayView
+    from numjit.launcher.attach import FastCalls
     from numjit.warm import Entry
 
-__all__ = ["INT64", "NUMBERS", "Seen", "key", "run"]
+__all__ = ["INT64", "NUMBERS", "Seen", "key", "maker", "run"]
 
 #: Numbers of which the type alone is part of a key; ints too, below this.
 INT64 = 1 << 63
@@ -144,8 +145,8 @@ def _of_view(seen: ArrayView) -> tuple[Any, ...] | None:
     return seen.library, seen.dtype, seen.shape, seen.strides, seen.device, seen.pointer & 15
 
 
-def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...]) -> Any:
-    """Repeat a call of this key: its result, or a tuple of several."""
+def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCalls | None) -> Any:
+    """Repeat a call of this key: its result, or a tuple of several; `fast` is offered such calls."""
     if entry.allocation is None:
         entry.allocation = _allocation(entry)
     made = [allocate() for allocate in entry.allocation]
@@ -162,6 +163,8 @@ def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...]) -> Any:
     elif views is None:
         current = sys.modules["cupy"].cuda.get_current_stream
         entry.launch(pointers, bound, current(entry.device_index).ptr)
+        if entry.maker is not None and entry.fast is not False and fast is not None and fast.wants(entry):
+            entry.fast = fast.offer(bound, None, entry)
     else:
         stream = launch_stream(views, entry.device_index, entry.results)
         for producer in producers(views, stream):
@@ -196,3 +199,13 @@ def _allocation(entry: Entry) -> list[Callable[[], tuple[Any, int]]]:
         return array, view.pointer
 
     return [functools.partial(make, dtype, to_numpy_dtype(dtype)) for dtype in entry.outputs]
+
+
+def maker(plan: Any) -> tuple[Any, list[tuple[Any, ...]]] | None:
+    """Return what makes a plan's results where they are CuPy's, and with which arguments.
+
+    None where these are no arrays in C order.
+    """
+    if plan.strides != contiguous_strides(plan.shape):
+        return None
+    return sys.modules["cupy"].ndarray, [(plan.shape, to_numpy_dtype(dtype)) for dtype in plan.outputs]

@@ -60,6 +60,10 @@ class Launcher:
         # Classes refer to the code for good: objects may call when numjit's modules are torn down already.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
+    def use_cupy(self) -> None:
+        """Answer calls on CuPy's arrays, too."""
+        self._table.use_cupy(sys.modules["cupy"])
+
     @property
     def function_offsets(self) -> tuple[int, int, int]:
         """Offsets of code, defaults and keyword defaults in a function."""
@@ -232,7 +236,7 @@ class FastCalls:
         entry
             What it did, on a GPU.
         """
-        if entry.library != "torch":
+        if entry.library != "torch" and (entry.maker is None or out is not None):
             return False
         launcher = _process.launcher
         if launcher is None:
@@ -240,6 +244,8 @@ class FastCalls:
                 request()
             self._asked = True
             return None
+        if entry.maker is not None:
+            launcher.use_cupy()
         with self._lock:
             return self._add(launcher, bound, out, entry)
 

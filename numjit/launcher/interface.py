@@ -71,6 +71,15 @@ class Api(enum.IntEnum):
     NO_LEVEL = enum.auto()  # and its value where they have none
     PROFILER = enum.auto()  # names of torch.autograd.profiler
     PROFILING_NAME = enum.auto()  # the one that says whether a profiler records
+    CUPY_ARRAY = enum.auto()  # CuPy's class, 0 before any of its arrays was met
+    CUPY_STREAM = enum.auto()  # CuPy: get_current_stream()
+    NO_ARGUMENTS = enum.auto()  # an empty tuple
+    DATA_NAME = enum.auto()  # attributes of its arrays
+    DTYPE_NAME = enum.auto()
+    SHAPE_NAME = enum.auto()
+    STRIDES_NAME = enum.auto()
+    ADDRESS_NAME = enum.auto()  # "ptr": of an array's memory, and of a stream
+    DEVICE_NAME = enum.auto()  # "device_id": of an array's memory
     EMPTY = enum.auto()  # torch functions: empty_strided(size, stride, dtype)
     WRITTEN = enum.auto()  # counts a write of the tensors of a tuple
     RECORD_OFFSET = enum.auto()  # in an operation: its record (an array)
@@ -118,7 +127,8 @@ class Plan(enum.IntEnum):
     DEVICE_TYPE = enum.auto()  # DLPack's
     DEVICE = enum.auto()
     OUTPUTS = enum.auto()
-    ALLOCATIONS = enum.auto()  # per output: a tuple of size, stride, dtype
+    MAKER = enum.auto()  # CuPy's class of arrays where operands and outputs are CuPy's, 0 where torch's
+    ALLOCATIONS = enum.auto()  # per output: the tuple that what makes it is called with
     GIVEN = enum.auto()  # 1: out= is the only output
     FUNCTION = enum.auto()
     GRID = enum.auto()

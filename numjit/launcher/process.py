@@ -42,12 +42,22 @@ class ProcessTable:
     """The table and what it refers to."""
 
     def __init__(self, entries: dict[Api, int], objects: dict[Api, Any], item_sizes: Any) -> None:
-        self._objects = objects, item_sizes
+        self._objects, self._item_sizes = objects, item_sizes
         self.slot_call = entries.get(Api.SLOT_CALL, 0)
         self.words = np.zeros(len(Api), np.int64)
-        for place, value in {**entries, **{k: id(v) for k, v in objects.items()}}.items():
+        for place, value in entries.items():
             self.words[place] = value - (1 << 64) if value >> 63 else value
+        for place, value in objects.items():
+            self.words[place] = id(value)
         self.words[Api.ITEM_SIZES] = item_sizes.ctypes.data
+
+    def use_cupy(self, cupy: Any) -> None:
+        """Let the launcher know CuPy's arrays."""
+        if Api.CUPY_ARRAY not in self._objects:
+            self._objects[Api.CUPY_STREAM] = cupy.cuda.get_current_stream
+            self._objects[Api.CUPY_ARRAY] = cupy.ndarray
+            for place in (Api.CUPY_STREAM, Api.CUPY_ARRAY):
+                self.words[place] = id(self._objects[place])
 
     @property
     def address(self) -> int:
@@ -154,6 +164,13 @@ def _torch_objects(torch: Any) -> dict[Api, Any] | None:
             Api.NO_LEVEL: -1,
             Api.PROFILER: names[1],
             Api.PROFILING_NAME: "_is_profiler_enabled",
+            Api.NO_ARGUMENTS: (),
+            Api.DATA_NAME: "data",
+            Api.DTYPE_NAME: "dtype",
+            Api.SHAPE_NAME: "shape",
+            Api.STRIDES_NAME: "strides",
+            Api.ADDRESS_NAME: "ptr",
+            Api.DEVICE_NAME: "device_id",
             Api.EMPTY: torch._C._dynamo.guards._empty_strided_cuda,
             Api.WRITTEN: torch._C._increment_version,
         }

@@ -84,6 +84,30 @@ class _Program(Emitter):
         """Forget a Python error."""
         self.call(self.api(Api.CLEAR_ERROR), [], "", "v")
 
+    def attribute(self, value: Any, name: Api, failed: Any) -> Any:
+        """Return a new reference to an attribute; with the error set go to a block where there is none."""
+        found = self.call(self.api(Api.GET_ATTRIBUTE), [value, self.api(name)], "ww")
+        self.jump_if(self.is_zero(found), failed)
+        return found
+
+    def number(self, value: Any) -> Any:
+        """Return what an int object that fits a word says."""
+        overflow = self.scratch(1)
+        return self.call(self.api(Api.LONG_VALUE), [value, overflow], "ww")
+
+    def attribute_number(self, value: Any, name: Api, failed: Any) -> Any:
+        """Return what an attribute that is such an int says."""
+        found = self.attribute(value, name, failed)
+        number = self.number(found)
+        self.release(found)
+        return number
+
+    def cupy_address(self, array: Any, failed: Any) -> Any:
+        """Return where the elements of an array of CuPy's are."""
+        memory = self.attribute(array, Api.DATA_NAME, failed)
+        self.release(memory)  # the array keeps it
+        return self.attribute_number(memory, Api.ADDRESS_NAME, failed)
+
 
 class _Describe(_Program):
     """``describe(record, values, out, words, addresses)``: how many words, or -1 for the general way.
@@ -98,6 +122,7 @@ class _Describe(_Program):
         self._count = self.variable(0)
         self._grads = self.variable(0)
         self._fail = self.block("general")
+        self._error = self.block("error")
         self._check_watchers()
         self._add(self.call(self.api(Api.DEFAULT_DTYPE), [], "", "b"))
         parameters = self.entry(record, Record.PARAMETERS)
@@ -116,6 +141,9 @@ class _Describe(_Program):
             self._add_tensor(out, self.add(addresses, self.mul(parameters, 8)))
         self._check_gradients(record, values, parameters)
         self.give(self.get(self._count))
+        self.place(self._error)
+        self.clear_error()
+        self.jump(self._fail)
         self.place(self._fail)
         self.give(-1)
 
@@ -157,11 +185,16 @@ class _Describe(_Program):
                 self.set(self._grads, self.builder.or_(self.get(self._grads), state))
                 self._add_tensor(value, address)
             with no:
-                known = self.compare("==", kind, self.api(Api.FLOAT))
-                for other in (Api.INT, Api.BOOL, Api.COMPLEX):
-                    known = self.builder.or_(known, self.compare("==", kind, self.api(other)))
-                self.jump_if(self.builder.not_(known), self._fail)
-                self._add(kind)
+                is_cupy = self.compare("==", kind, self.api(Api.CUPY_ARRAY))
+                with self.builder.if_else(is_cupy) as (array, number):
+                    with array:
+                        self._add_cupy_array(value, address)
+                    with number:
+                        known = self.compare("==", kind, self.api(Api.FLOAT))
+                        for other in (Api.INT, Api.BOOL, Api.COMPLEX):
+                            known = self.builder.or_(known, self.compare("==", kind, self.api(other)))
+                        self.jump_if(self.builder.not_(known), self._fail)
+                        self._add(kind)
 
     def _make_writable(self, out: Any) -> None:
         """Let torch say whether a tensor may be written to, and copy what it shares until then."""
@@ -202,6 +235,31 @@ class _Describe(_Program):
         size = self.item(self.api(Api.ITEM_SIZES), self.both(kind, 0xFF))
         self.jump_if(self.is_zero(size), self._fail)
         start = self.add(data, self.mul(self.load(impl, self.api(Api.START_OFFSET)), size))
+        self.store(address, 0, start)
+        self._add(self.both(start, 15))
+
+    def _add_cupy_array(self, value: Any, address: Any) -> None:
+        """Add the class (of no tensor's keys), dtype and device, rank, sizes, strides, alignment."""
+        self._add(self.api(Api.CUPY_ARRAY))
+        dtype = self.attribute(value, Api.DTYPE_NAME, self._error)
+        self.release(dtype)  # the array keeps it
+        self._add(dtype)
+        memory = self.attribute(value, Api.DATA_NAME, self._error)
+        self.release(memory)
+        self._add(self.attribute_number(memory, Api.DEVICE_NAME, self._error))
+        start = self.attribute_number(memory, Api.ADDRESS_NAME, self._error)
+        self.jump_if(self.is_zero(start), self._fail)
+        for name in (Api.SHAPE_NAME, Api.STRIDES_NAME):
+            numbers = self.attribute(value, name, self._error)
+            rank = self.load(numbers, _TUPLE_SIZE)
+            room = self.add(self.get(self._count), self.add(self.mul(rank, 2), 4 + MAX_PARAMETERS))
+            with self.when(self.compare(">", room, MAX_WORDS)):
+                self.release(numbers)
+                self.give_up()
+            self._add(rank)
+            with self.repeat(rank) as d:
+                self._add(self.number(self.load(numbers, self.add(self.mul(d, 8), _TUPLE_ITEMS))))
+            self.release(numbers)
         self.store(address, 0, start)
         self._add(self.both(start, 15))
 
@@ -450,16 +508,24 @@ class _Call(_Program):
         self.store(self._pointers, 0, self.add(address, self.load(self.entry(plan, Plan.OUTPUT_OFFSETS))))
         self.jump(ready)
         self.place(new)
-        allocations = self.entry(plan, Plan.ALLOCATIONS)
+        allocations, cupy = self.entry(plan, Plan.ALLOCATIONS), self.entry(plan, Plan.MAKER)
+        is_cupy = self.compare("!=", cupy, 0)
+        maker = self.builder.select(is_cupy, cupy, self.api(Api.EMPTY))
+        failed = self._failed()
         with self.repeat(self.entry(plan, Plan.OUTPUTS)) as k:
-            made = self.call(self.api(Api.CALL), [self.api(Api.EMPTY), self.item(allocations, k), 0], "www")
-            self.jump_if(self.is_zero(made), self._failed())
+            made = self.call(self.api(Api.CALL), [maker, self.item(allocations, k), 0], "www")
+            self.jump_if(self.is_zero(made), failed)
             self.store(self.add(self._results, self.mul(k, 8)), 0, made)
             self.bump(self._made)
-            impl = self.load(made, self.api(Api.IMPL_OFFSET))
-            storage = self.load(impl, self.api(Api.STORAGE_OFFSET))
-            offset = self.item(self.entry(plan, Plan.OUTPUT_OFFSETS), k)
-            address = self.add(self.load(storage, self.api(Api.DATA_OFFSET)), offset)
+            start = self.variable(0)
+            with self.builder.if_else(is_cupy) as (array, tensor):
+                with array:
+                    self.set(start, self.cupy_address(made, failed))
+                with tensor:
+                    impl = self.load(made, self.api(Api.IMPL_OFFSET))
+                    storage = self.load(impl, self.api(Api.STORAGE_OFFSET))
+                    self.set(start, self.load(storage, self.api(Api.DATA_OFFSET)))
+            address = self.add(self.get(start), self.item(self.entry(plan, Plan.OUTPUT_OFFSETS), k))
             self.store(self.add(self._pointers, self.mul(k, 8)), 0, address)
         self.jump(ready)
         self.place(ready)
@@ -492,10 +558,21 @@ class _Call(_Program):
             value = self.add(self.entry(plan, Plan.VALUE_TABLE), self.mul(k, 24))
             place = self.add(slots, self.mul(self.load(value, 8), 8))
             self._pack(self.item(self._values, self.load(value)), place, self.load(value, 16))
-        stream = self.scratch(1)
-        arguments = [self.entry(plan, Plan.DEVICE_TYPE), self.entry(plan, Plan.DEVICE), stream]
-        status = self.call(self.api(Api.CURRENT_STREAM), arguments, "iiw", "i")
-        self.jump_if(self.compare("!=", status, 0), self._failed())
+        stream, failed = self.scratch(1), self._failed()
+        with self.builder.if_else(self.compare("!=", self.entry(plan, Plan.MAKER), 0)) as (cupy, torch):
+            with cupy:
+                asked = [self.api(Api.CUPY_STREAM), self.api(Api.NO_ARGUMENTS), 0]
+                current = self.call(self.api(Api.CALL), asked, "www")
+                self.jump_if(self.is_zero(current), failed)
+                handle = self.call(self.api(Api.GET_ATTRIBUTE), [current, self.api(Api.ADDRESS_NAME)], "ww")
+                self.release(current)
+                self.jump_if(self.is_zero(handle), failed)
+                self.store(stream, 0, self.number(handle))
+                self.release(handle)
+            with torch:
+                arguments = [self.entry(plan, Plan.DEVICE_TYPE), self.entry(plan, Plan.DEVICE), stream]
+                status = self.call(self.api(Api.CURRENT_STREAM), arguments, "iiw", "i")
+                self.jump_if(self.compare("!=", status, 0), failed)
         # A full queue makes the driver wait, and what it waits for may need Python.
         state = self.call(self.api(Api.SAVE_THREAD), [], "")
         code = self.call(

@@ -272,12 +272,15 @@ def _plan_memory(
     offsets = list(entry.offsets) or [0] * (outputs + len(entry.memory))
     spans = []
     for j, k in enumerate(entry.memory):
-        low, high = _span(bound[k])
+        low, high = (0, 0) if out is None else _span(bound[k])
         same = out is not None and _layout(bound[k]) == _layout(out)
         spans.append((k, outputs + j, offsets[outputs + j], low, high, int(same)))
-    size, stride = tuple(entry.shape), tuple(entry.strides)
-    allocations = [(size, stride, dtype) for dtype in entry.outputs]
-    objects: list[Any] = [hashed, entry.launcher, *allocations]
+    maker, allocations = None, [(tuple(entry.shape), tuple(entry.strides), dtype) for dtype in entry.outputs]
+    if entry.maker is not None:
+        maker, allocations = entry.maker
+    # Arrays of CuPy are known by their dtype objects: no other may come to be where one of them was.
+    objects: list[Any] = [hashed, entry.launcher, maker, *allocations]
+    objects += [bound[k].dtype for k in entry.memory]
     out_low, out_high = (0, 0) if out is None else _span(out)
     tables = {
         Plan.WORDS: words,
@@ -292,7 +295,8 @@ def _plan_memory(
     numbers = {
         Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: entry.launcher.context,
         Plan.DEVICE_TYPE: _CUDA, Plan.DEVICE: entry.device_index, Plan.OUTPUTS: outputs,
-        Plan.GIVEN: int(out is not None), Plan.FUNCTION: entry.launcher.function, Plan.GRID: entry.grid[0],
+        Plan.MAKER: 0 if maker is None else id(maker), Plan.GIVEN: int(out is not None),
+        Plan.FUNCTION: entry.launcher.function, Plan.GRID: entry.grid[0],
         Plan.BLOCK: entry.launcher.block[0], Plan.SHARED: entry.launcher.shared_bytes,
         Plan.SLOTS: len(template), Plan.INPUTS: len(spans), Plan.VALUES: len(values),
         Plan.OUT_LOW: out_low, Plan.OUT_HIGH: out_high,
