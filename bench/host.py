@@ -21,6 +21,7 @@ from bench import cases
 from bench.measure import environment
 from bench.providers import PROVIDERS
 from bench.report import plot_host
+from numjit.elementwise import Elementwise
 from numjit.launcher import attach
 
 __all__ = ["HostCase", "host_cases", "main", "microseconds"]
@@ -33,6 +34,8 @@ WARM = 30
 
 #: The peer of calls that are recorded: a bare operator of torch within a function of torch's autograd.
 BY_HAND = "autograd.Function"
+#: The peer of other libraries' arrays: numjit's own call on torch tensors, without the launcher.
+IN_PYTHON = "numjit in Python"
 #: The peer of registered operators: one around the functor's call, without autograd, ``vmap`` and the rest.
 BARE = "bare operator"
 
@@ -155,14 +158,40 @@ def _more_cases(device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Host
     found["registered add"] = HostCase(
         {"numjit": (registered, (x, y), {}), BARE: (bare, (x, y), {})}, {BARE: 1.3}
     )
-    with contextlib.suppress(ImportError):
-        if device == "cuda":
-            import cupy
+    return found | (_foreign_cases(x, y) if device == "cuda" else {})
 
-            a, b = cupy.from_dlpack(x), cupy.from_dlpack(y)
-            found["add of CuPy arrays"] = HostCase(
-                {"numjit": (cases.add, (a, b), {}), "CuPy": (cupy.add, (a, b), {})}
-            )
+
+class _Interface:
+    """An array that speaks ``__cuda_array_interface__`` and nothing else, as many libraries' do."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self.__cuda_array_interface__ = tensor.__cuda_array_interface__
+
+
+def _foreign_cases(x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
+    """Return calls on arrays of other libraries; results are CuPy's, Numba's, and of the last torch's."""
+    python: Call = (functools.partial(Elementwise.__call__, cases.add), (x, y), {})
+    found = {}
+    with contextlib.suppress(ImportError):
+        import cupy
+
+        a, b = cupy.from_dlpack(x), cupy.from_dlpack(y)
+        found["add of CuPy arrays"] = HostCase(
+            {"numjit": (cases.add, (a, b), {}), "CuPy": (cupy.add, (a, b), {}), IN_PYTHON: python},
+            {"CuPy": 1.0, IN_PYTHON: 2.0},
+        )
+    with contextlib.suppress(ImportError):
+        from numba import cuda
+
+        operands = cuda.as_cuda_array(x), cuda.as_cuda_array(y)
+        found["add of Numba arrays"] = HostCase(
+            {"numjit": (cases.add, operands, {}), IN_PYTHON: python}, {IN_PYTHON: 2.0}
+        )
+        found["an empty Numba array"] = HostCase({"numba": (cuda.device_array, (1024, "f4"), {})})
+    found["add of interface arrays"] = HostCase(
+        {"numjit": (cases.add, (_Interface(x), _Interface(y)), {}), IN_PYTHON: python}, {IN_PYTHON: 2.0}
+    )
     return found
 
 
@@ -301,10 +330,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(document, indent=1) + "\n")
     if given.plot:
-        bare = {name: found for name, found in rows.items() if BY_HAND not in found}
-        plot_host({**document, "microseconds": bare}, given.plot)
+        shown = {name: rows[name] for name in _drawn(rows)}
+        plot_host({**document, "microseconds": shown}, given.plot)
     print(table(rows, goals))
     return 0
+
+
+def _drawn(rows: dict[str, dict[str, float]]) -> list[str]:
+    """Return the rows of the plot: calls on tensors that nothing records."""
+    return [name for name, found in rows.items() if not {BY_HAND, IN_PYTHON, "numba"} & set(found)]
 
 
 def table(rows: dict[str, dict[str, float]], goals: dict[str, dict[str, float]]) -> str:

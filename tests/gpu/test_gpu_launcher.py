@@ -258,3 +258,128 @@ def test_two_devices(axpy):
             result = axpy(x, x)
             assert result.device == x.device
             torch.testing.assert_close(result, 2 * x)
+
+
+def test_a_thread_that_has_not_used_cuda_yet(axpy):
+    """As torch's own threads of backward: without a context, on device 0."""
+    x, y = torch.rand(64, device="cuda"), torch.rand(64, device="cuda")
+    expected = launched(axpy, x, y, alpha=2.0)
+    before, results = hits(axpy), []
+    thread = threading.Thread(target=lambda: results.append(axpy(x, y, alpha=2.0)))
+    thread.start()
+    thread.join()
+    assert torch.equal(results[0], expected)
+    assert hits(axpy) == before + 1
+
+
+# -------------------------------------------------------------------------------------- CuPy's arrays
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int64", "complex64", "bool"])
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "row", "column", "sliced", "reversed"])
+def test_cupy_s_arrays(cupy, axpy, kind, layout):
+    x = (cupy.arange(1024).reshape(32, 32) % 7).astype(kind)
+    y = (cupy.arange(1024)[::-1].reshape(32, 32) % 5).astype(kind)
+    views = {
+        "contiguous": (x, y),
+        "transposed": (x.T, y),
+        "row": (x, y[0]),
+        "column": (x, y[:, :1]),
+        "sliced": (x[:, 1:], y[:, :-1]),
+        "reversed": (x[::-1], y[:, ::-1]),
+    }
+    a, b = views[layout]
+    for _ in range(3):
+        result = axpy(a, b, alpha=2.0)
+    assert type(result) is cupy.ndarray
+    assert (hits(axpy) > 0) == result.flags.c_contiguous
+    assert result.flags.c_contiguous or layout in ("transposed", "reversed")
+    expected = axpy(torch.from_dlpack(a.copy()), torch.from_dlpack(b.copy()), alpha=2.0)
+    assert torch.equal(torch.from_dlpack(result), expected)
+
+
+def test_cupy_s_results_in_another_order_are_python_s(cupy, axpy):
+    x = cupy.arange(12, dtype=cupy.float32).reshape(3, 4)
+    for _ in range(3):
+        result = axpy(x.T, x.T)
+        cupy.testing.assert_array_equal(result, 2 * x.T)
+        assert result.strides == x.T.strides
+    out = cupy.zeros((3, 4), cupy.float32)
+    for _ in range(3):
+        assert axpy(x, x, out=out) is out
+    assert hits(axpy) == 0
+
+
+def test_cupy_s_current_stream(cupy, axpy):
+    x = cupy.zeros(1 << 16, cupy.float32)
+    launched(axpy, x, x)
+    side, torch_side = cupy.cuda.Stream(non_blocking=True), torch.cuda.Stream()
+    for k in range(1, 4):
+        before = hits(axpy)
+        torch.cuda.synchronize()
+        with side:
+            with torch.cuda.stream(torch.cuda.ExternalStream(side.ptr)):
+                torch.cuda._sleep(50_000_000)
+            x.fill(k)
+            with torch.cuda.stream(torch_side):  # torch's says nothing here
+                result = axpy(x, x)
+        assert hits(axpy) == before + 1
+        side.synchronize()
+        cupy.testing.assert_array_equal(result, cupy.full(1 << 16, 2 * k, cupy.float32))
+
+
+def test_cupy_s_arrays_on_another_device(cupy, axpy):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    with cupy.cuda.Device(1):
+        x = cupy.arange(64, dtype=cupy.float32)
+        result = launched(axpy, x, x)
+        assert result.device.id == 1
+        cupy.testing.assert_array_equal(result, 2 * x)
+    before = hits(axpy)
+    result = axpy(x, x)  # the current device is another one
+    assert (result.device.id, hits(axpy)) == (1, before)
+    with cupy.cuda.Device(1):
+        cupy.testing.assert_array_equal(result, 2 * x)
+
+
+def test_cupy_and_torch_and_threads_share_a_functor(cupy, axpy):
+    x = torch.arange(100.0, device="cuda")
+    a = cupy.arange(100, dtype=cupy.float32)
+    launched(axpy, x, x)
+    launched(axpy, a, a)
+    failures = []
+
+    def work(seed):
+        for k in range(200):
+            alpha = float(seed + k)
+            if seed % 2:
+                right = torch.equal(axpy(x, x, alpha=alpha), alpha * x + x)
+            else:
+                right = bool((axpy(a, a, alpha=alpha) == cupy.float32(alpha) * a + a).all())
+            if not right:
+                failures.append((seed, k))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_cupy_s_arrays_leave_no_memory(cupy, axpy):
+    a = cupy.arange(1 << 12, dtype=cupy.float32)
+    launched(axpy, a, a)
+    pool = cupy.get_default_memory_pool()
+    gc.collect()
+    before, held = pool.used_bytes(), sys.getrefcount(a)
+    for _ in range(2000):
+        axpy(a, a)
+    gc.collect()
+    assert (pool.used_bytes(), sys.getrefcount(a)) == (before, held)
