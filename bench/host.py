@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import operator
 import pathlib
 import statistics
 import sys
@@ -24,7 +25,7 @@ from bench.report import plot_host
 from numjit.elementwise import Elementwise
 from numjit.launcher import attach
 
-__all__ = ["HostCase", "host_cases", "main", "microseconds"]
+__all__ = ["HostCase", "batches", "host_cases", "main", "paired"]
 
 #: Calls between two synchronisations, and how many such batches the median is taken of.
 BATCH = 200
@@ -32,6 +33,10 @@ ROUNDS = 21
 #: Calls of a provider before each of its batches: clocks and caches are its own then.
 WARM = 30
 
+#: A launch of the same kernel through ``cuda.bindings`` with everything prepared, and the microseconds that
+#: numjit's call may take on top.
+LAUNCH = "bare launch"
+ABOVE_LAUNCH = 1.2
 #: The peer of calls that are recorded: a bare operator of torch within a function of torch's autograd.
 BY_HAND = "autograd.Function"
 #: The peer of other libraries' arrays: numjit's own call on torch tensors, without the launcher.
@@ -58,8 +63,8 @@ class HostCase:
     goals: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
-def microseconds(calls: dict[str, Call], device: str) -> dict[str, float]:
-    """Return the median host time of a call by provider; batches take turns, no event inside."""
+def batches(calls: dict[str, Call], device: str) -> dict[str, list[float]]:
+    """Return the host microseconds of a call in each batch, by provider; they take turns, no event inside."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call, operands, keywords in calls.values():
         for _ in range(60):
@@ -76,7 +81,20 @@ def microseconds(calls: dict[str, Call], device: str) -> dict[str, float]:
                 call(*operands, **keywords)
             times[name].append((time.perf_counter() - start) / BATCH * 1e6)
     _wait(device)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return times
+
+
+def paired(times: dict[str, list[float]], compare: Callable[[float, float], float]) -> dict[str, float]:
+    """Compare numjit with each peer turn by turn, and return the medians by peer.
+
+    A machine may become faster or slower by a third during a row; within a turn it hardly does.
+    """
+    own = times.get("numjit", [])
+    return {
+        peer: statistics.median(map(compare, own, found))
+        for peer, found in times.items()
+        if own and peer != "numjit"
+    }
 
 
 def _wait(device: str) -> None:
@@ -312,18 +330,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         launcher = attach.wait()
     rows: dict[str, dict[str, float]] = {}
     goals: dict[str, dict[str, float]] = {}
+    ratios: dict[str, dict[str, float]] = {}
+    above: dict[str, float] = {}
     for name, case in host_cases(device, peers=not given.no_peers).items():
         print(name, file=sys.stderr, flush=True)
         calls = dict(case.calls)
         if name == "add" and device == "cuda":
-            calls["bare launch"] = bare_launch(x, y)
+            calls[LAUNCH] = bare_launch(x, y)
         with torch.no_grad() if "no_grad" in name else contextlib.nullcontext():
-            rows[name] = microseconds(calls, device)
+            times = batches(calls, device)
+        rows[name] = {provider: statistics.median(found) for provider, found in times.items()}
+        ratios[name] = paired(times, operator.truediv)
+        if LAUNCH in times:
+            above[name] = paired(times, operator.sub)[LAUNCH]
         goals[name] = case.goals
     document = {
         "environment": environment(device),
         "launcher": launcher,
         "microseconds": rows,
+        "numjit's time over the peer's": ratios,
+        "microseconds above a bare launch": above,
         "goals": goals,
     }
     if given.json:
@@ -332,7 +358,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.plot:
         shown = {name: rows[name] for name in _drawn(rows)}
         plot_host({**document, "microseconds": shown}, given.plot)
-    print(table(rows, goals))
+    print(table(rows, goals, ratios))
+    for name, found in above.items():
+        print(f"{name}: {found:.2f} us above a bare launch ({ABOVE_LAUNCH:.1f})")
     return 0
 
 
@@ -341,19 +369,23 @@ def _drawn(rows: dict[str, dict[str, float]]) -> list[str]:
     return [name for name, found in rows.items() if not {BY_HAND, IN_PYTHON, "numba"} & set(found)]
 
 
-def table(rows: dict[str, dict[str, float]], goals: dict[str, dict[str, float]]) -> str:
-    """Return the times as text, and numjit's better one as a ratio to each peer that there is a goal for."""
+def table(
+    rows: dict[str, dict[str, float]],
+    goals: dict[str, dict[str, float]],
+    ratios: dict[str, dict[str, float]],
+) -> str:
+    """Return the times as text, and numjit's ratio to each peer that there is a goal for."""
     providers = list(dict.fromkeys(provider for found in rows.values() for provider in found))
     lines = ["| case | " + " | ".join(f"{p}, us" for p in providers) + " | ratios (goal) |"]
     lines.append("| --- |" + " ---: |" * len(providers) + " --- |")
     for name, found in rows.items():
         cells = [f"{found[p]:.2f}" if p in found else "-" for p in providers]
-        ratios = [
-            f"{found['numjit'] / found[peer]:.2f} x {peer} ({goal:.2f})"
+        compared = [
+            f"{ratios[name][peer]:.2f} x {peer} ({goal:.2f})"
             for peer, goal in goals.get(name, {}).items()
             if peer in found
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} | {', '.join(ratios)} |")
+        lines.append(f"| {name} | {' | '.join(cells)} | {', '.join(compared)} |")
     return "\n".join(lines)
 
 

@@ -116,15 +116,20 @@ def _stream(interface: dict[str, Any]) -> int | None:
     return None if stream is None else int(stream)
 
 
+@functools.cache
+def _devices() -> Any:
+    from numjit.runtime import devices
+
+    return devices
+
+
 def _device(array: Any, library: str, pointer: int) -> Device:
     """Find the device: the interface does not say it."""
     if library == "cupy":
         return cuda(int(array.device.id))
     if not pointer:
         return cuda(0)
-    from numjit.runtime.devices import pointer_device
-
     try:
-        return cuda(pointer_device(pointer))
+        return cuda(_devices().pointer_device(pointer))
     except DeviceError:  # no GPU here: the call says so when it comes to launching
         return cuda(0)

@@ -196,5 +196,6 @@ def pointer_device(pointer: int) -> int:
             f"the array's __cuda_array_interface__ names address {pointer:#x}, which is no CUDA memory; "
             "pass an array that lies on the device"
         )
-    check((code,), "find the device of a pointer")
+    if code:
+        check((code,), "find the device of a pointer")
     return int(index)

@@ -104,6 +104,23 @@ def test_host_times_every_provider_on_the_cpu(tmp_path, monkeypatch, capsys):
     assert "x bare operator (1.30)" in shown
 
 
+def test_host_times_are_compared_turn_by_turn():
+    from bench import host
+
+    times = {"numjit": [6.0, 6.2, 4.0, 4.2, 4.1], "eager": [8.0, 8.0, 5.0, 5.0, 5.0]}  # the machine speeds up
+    ratios = host.paired(times, lambda own, other: own / other)
+    assert ratios == {"eager": pytest.approx(0.8)}
+    more = host.paired({**times, host.LAUNCH: [5.0, 5.0, 3.0, 3.0, 3.0]}, lambda own, other: own - other)
+    assert more[host.LAUNCH] == pytest.approx(1.1)
+    assert host.paired({"numba": [1.0]}, max) == {}
+    rows = {name: {"numjit": 1.0, **dict.fromkeys(peers, 2.0)} for name, peers in (
+        ("add", ["eager", host.LAUNCH]), ("arrays", [host.IN_PYTHON]), ("recorded", [host.BY_HAND]),
+    )}  # fmt: skip
+    assert host._drawn(rows) == ["add"]
+    shown = host.table(rows, {"add": {"eager": 0.75}}, {"add": {"eager": 0.61}})
+    assert "0.61 x eager (0.75)" in shown
+
+
 def test_the_operators_that_are_timed_are_operators_and_answer_alike():
     from bench import host
 
