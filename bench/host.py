@@ -356,17 +356,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(document, indent=1) + "\n")
     if given.plot:
-        shown = {name: rows[name] for name in _drawn(rows)}
-        plot_host({**document, "microseconds": shown}, given.plot)
+        plot_host({**document, "microseconds": _drawn(rows)}, given.plot)
     print(table(rows, goals, ratios))
     for name, found in above.items():
         print(f"{name}: {found:.2f} us above a bare launch ({ABOVE_LAUNCH:.1f})")
     return 0
 
 
-def _drawn(rows: dict[str, dict[str, float]]) -> list[str]:
-    """Return the rows of the plot: calls on tensors that nothing records."""
-    return [name for name, found in rows.items() if not {BY_HAND, IN_PYTHON, "numba"} & set(found)]
+def _drawn(rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the plot's part of the rows: calls that nothing records, beside others than numjit itself."""
+    own = {"numjit", "numba", IN_PYTHON}
+    return {
+        name: {provider: time for provider, time in found.items() if provider != IN_PYTHON}
+        for name, found in rows.items()
+        if BY_HAND not in found and set(found) - own
+    }
 
 
 def table(

@@ -116,7 +116,8 @@ def test_host_times_are_compared_turn_by_turn():
     rows = {name: {"numjit": 1.0, **dict.fromkeys(peers, 2.0)} for name, peers in (
         ("add", ["eager", host.LAUNCH]), ("arrays", [host.IN_PYTHON]), ("recorded", [host.BY_HAND]),
     )}  # fmt: skip
-    assert host._drawn(rows) == ["add"]
+    rows["add"][host.IN_PYTHON] = 3.0
+    assert host._drawn(rows) == {"add": {"numjit": 1.0, "eager": 2.0, host.LAUNCH: 2.0}}
     shown = host.table(rows, {"add": {"eager": 0.75}}, {"add": {"eager": 0.61}})
     assert "0.61 x eager (0.75)" in shown
 
