@@ -10,7 +10,7 @@ meets bank conflicts worse than two-way.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -139,9 +139,40 @@ class Tile:
         last = builder.sub(end, I32(1))
         return [builder.select(so, row, last) for so, row in zip(inside, rows, strict=True)], inside
 
-    def _fits(self, lanes: _Lanes, end: Any) -> Any:
-        """Whether this thread's vectors end within the columns that there are."""
-        return self.builder.icmp_signed("<=", self.builder.add(lanes.column, I32(lanes.vector)), end)
+    def _cover(
+        self,
+        lanes: _Lanes,
+        ends: tuple[int, int],
+        whole: Callable[[], None],
+        full: Callable[[Any], None],
+        one: Callable[[Any, Any], None],
+    ) -> None:
+        """Emit ``whole()`` for tiles that lie within the tensor, and what takes its place at the edges.
+
+        `ends` are the dimensions of rows and columns. Threads whose vectors fit do ``full(row_end)``, the
+        others ``one(row, column)`` for each element that is left to them.
+        """
+        builder = self.builder
+
+        def edge() -> None:
+            row_end, column_end = map(self._end, ends)
+            end = builder.add(lanes.column, I32(lanes.vector))
+            with builder.if_else(builder.icmp_signed("<=", end, column_end)) as (fits, partial):
+                with fits:
+                    full(row_end)
+                with partial:
+                    if lanes.vector > 1:
+                        with (
+                            rolled(builder, lanes.row, row_end, I32(lanes.rows)) as row,
+                            rolled(builder, lanes.column, column_end, I32(1)) as column,
+                        ):
+                            one(row, column)
+
+        with builder.if_else(self.whole) as (inside, outside):
+            with inside:
+                self._unless(lanes.spare, whole)
+            with outside:
+                self._unless(lanes.spare, edge)
 
     def _unless(self, spare: Any, emit: Callable[[], None]) -> None:
         if spare is None:
@@ -171,25 +202,17 @@ class Tile:
             for row, found in zip(rows, fetched, strict=True):
                 self._keep(k, dtype, row, lanes.column, found)
 
-        def edge() -> None:
-            row_end, column_end = self._end(0), self._end(1)
-            with builder.if_else(self._fits(lanes, column_end)) as (full, partial):
-                with full:
-                    clamped, inside = self._clamped(rows, row_end)
-                    fetched = [fetch(row, lanes.column, lanes.vector) for row in clamped]
-                    for row, so, found in zip(rows, inside, fetched, strict=True):
-                        with builder.if_then(so):
-                            self._keep(k, dtype, row, lanes.column, found)
-                with partial:
-                    if lanes.vector > 1:
-                        with self._left(lanes, row_end, column_end) as place:
-                            self._keep(k, dtype, *place, fetch(*place, 1))
+        def full(row_end: Any) -> None:
+            clamped, inside = self._clamped(rows, row_end)
+            fetched = [fetch(row, lanes.column, lanes.vector) for row in clamped]
+            for row, so, found in zip(rows, inside, fetched, strict=True):
+                with builder.if_then(so):
+                    self._keep(k, dtype, row, lanes.column, found)
 
-        with builder.if_else(self.whole) as (inside, outside):
-            with inside:
-                self._unless(lanes.spare, whole)
-            with outside:
-                self._unless(lanes.spare, edge)
+        def one(row: Any, column: Any) -> None:
+            self._keep(k, dtype, row, column, fetch(row, column, 1))
+
+        self._cover(lanes, (0, 1), whole, full, one)
 
     def _keep(self, k: int, dtype: DType, row: Any, column: Any, lanes: Sequence[Any]) -> None:
         """Store neighbouring elements (as lanes) at ``[row][column...]`` of operand `k`'s buffer."""
@@ -248,37 +271,16 @@ class Tile:
             steps = min(_UNROLL, lanes.passes)
             each(steps, I32(self.variant.tile), lambda rows: run(rows, lanes.column, lanes.vector))
 
-        def edge() -> None:
-            row_end, column_end = self._end(1), self._end(0)
+        def full(row_end: Any) -> None:
             steps = min(max(1, _UNROLL // lanes.vector), lanes.passes)
 
             def some(rows: list[Any]) -> None:
                 clamped, inside = self._clamped(rows, row_end)
                 run(clamped, lanes.column, lanes.vector, inside)
 
-            with builder.if_else(self._fits(lanes, column_end)) as (full, partial):
-                with full:
-                    each(steps, row_end, some)
-                with partial:
-                    if lanes.vector > 1:
-                        with self._left(lanes, row_end, column_end) as (row, column):
-                            run([row], column, 1)
+            each(steps, row_end, some)
 
-        with builder.if_else(self.whole) as (inside, outside):
-            with inside:
-                self._unless(lanes.spare, whole)
-            with outside:
-                self._unless(lanes.spare, edge)
-
-    @contextlib.contextmanager
-    def _left(self, lanes: _Lanes, row_end: Any, column_end: Any) -> Iterator[tuple[Any, Any]]:
-        """Go through what is left of this thread's rows where a vector does not fit: (row, column)."""
-        builder = self.builder
-        with (
-            rolled(builder, lanes.row, row_end, I32(lanes.rows)) as row,
-            rolled(builder, lanes.column, column_end, I32(1)) as column,
-        ):
-            yield row, column
+        self._cover(lanes, (1, 0), whole, full, lambda row, column: run([row], column, 1))
 
     def _kept(self, k: int, first: Any, second: Any) -> Any:
         """Value of operand `k` at a place in the tile."""
