@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import pathlib
 import sys
 
@@ -11,7 +10,7 @@ import torch
 
 from bench.measure import copy_rate, environment, measure_case
 from bench.providers import PROVIDERS
-from bench.report import losses, median_rows, plot, plot_sizes, table
+from bench.report import losses, median_rows, plot, plot_sizes, save, table
 from bench.sweeps import SWEEPS
 
 
@@ -50,9 +49,7 @@ def main() -> int:
             document["rows"] = median_rows(measured)
             if device == "cuda":
                 torch.cuda.empty_cache()
-            if given.json:  # after each case: a run that is cut short keeps what it has
-                given.json.parent.mkdir(parents=True, exist_ok=True)
-                given.json.write_text(json.dumps(document, indent=1) + "\n")
+            save(document, given.json)  # after each case: a run that is cut short keeps what it has
     rows = document["rows"]
     print(table(rows))
     for line in losses(rows):

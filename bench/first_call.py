@@ -30,7 +30,7 @@ from typing import Any
 import torch
 
 from bench.measure import environment
-from bench.report import plot_first_calls
+from bench.report import plot_first_calls, save
 
 __all__ = ["GOALS", "LAYOUTS", "PROVIDERS", "main", "measure", "programs", "rows_of"]
 
@@ -245,12 +245,6 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _save(document: dict[str, Any], path: pathlib.Path | None) -> None:
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document, indent=1) + "\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure every program, print the table, and write JSON and plot; both are complete at every step."""
     parser = argparse.ArgumentParser(prog="python -m bench.first_call", description=__doc__)
@@ -282,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = f"{provider}, {layout}"
         if time.monotonic() - begun > given.seconds:
             document["skipped"].append(name)
-            _save(document, given.json)
+            save(document, given.json)
             continue
         print(f"[{time.monotonic() - begun:5.0f} s] {name}", file=sys.stderr, flush=True)
         found = measure(provider, layout, device, begun + given.seconds + GRACE)
@@ -292,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if provider.startswith("numjit") and "numba on disk" in found:
             document.setdefault("numba imported with everything on disk", {})[name] = found["numba on disk"]
         document["rows"] += rows_of(provider, layout, device, found)
-        _save(document, given.json)
+        save(document, given.json)
     print(_table(document["rows"]))
     for name, error in document["failed"].items():
         print(f"failed: {name}: {error}")

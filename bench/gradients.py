@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import math
 import pathlib
 import statistics
@@ -19,7 +18,7 @@ import numjit
 from bench import measure
 from bench.cases import GELU_CPP, M, gelu
 from bench.measure import copy_rate, environment, same
-from bench.report import losses, plot, table
+from bench.report import losses, plot, save, table
 
 __all__ = ["GRADIENT_CASES", "GradientCase", "main", "measure_gradients"]
 
@@ -262,9 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += measure_gradients(case, chosen, device, divide, roof)
         if device == "cuda":
             torch.cuda.empty_cache()
-        if given.json:  # after each case: a run that is cut short keeps what it has
-            given.json.parent.mkdir(parents=True, exist_ok=True)
-            given.json.write_text(json.dumps(document, indent=1) + "\n")
+        save(document, given.json)  # after each case: a run that is cut short keeps what it has
     print(table(rows))
     for line in losses(rows):
         print("a peer wins:", line)

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import functools
-import json
 import operator
 import pathlib
 import statistics
@@ -21,7 +20,7 @@ import numjit
 from bench import cases
 from bench.measure import environment
 from bench.providers import PROVIDERS
-from bench.report import plot_host
+from bench.report import plot_host, save
 from numjit.elementwise import Elementwise
 from numjit.launcher import attach
 
@@ -352,9 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "microseconds above a bare launch": above,
         "goals": goals,
     }
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
+    save(document, given.json)
     if given.plot:
         plot_host({**document, "microseconds": _drawn(rows)}, given.plot)
     print(table(rows, goals, ratios))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["losses", "median_rows", "plot", "plot_first_calls", "plot_host", "plot_sizes", "table"]
+__all__ = ["losses", "median_rows", "plot", "plot_first_calls", "plot_host", "plot_sizes", "save", "table"]
 
 OURS = ("numjit", "numjit C++")
 COLOURS = {
@@ -131,6 +132,13 @@ def plot_first_calls(document: dict[str, Any], path: pathlib.Path) -> None:
     axes.legend(fontsize=8, frameon=False)
     figure.savefig(path, dpi=130)
     plt.close(figure)
+
+
+def save(document: dict[str, Any], path: pathlib.Path | None) -> None:
+    """Write results as JSON, where there is a path to write them to."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def plot(document: dict[str, Any], path: pathlib.Path) -> None:

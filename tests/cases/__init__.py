@@ -56,6 +56,20 @@ def _scaled(x, y, *, alpha=1):
 SCALED = pair(_scaled, "template <typename T> T scaled(T x, T y, T alpha) { return alpha * x + y; }", alpha=1)
 
 
+class Exporter:
+    """Speaks ``__dlpack__`` and nothing else; counts how often."""
+
+    def __init__(self, array):
+        self.array, self.count = array, 0
+
+    def __dlpack__(self, **keywords):
+        self.count += 1
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 # ------------------------------------------------------------------------------------------ comparing
 
 

@@ -20,6 +20,7 @@ from tests.cases import (
     MULTIPLY,
     SQUARE,
     SUM_AND_DIFFERENCE,
+    Exporter,
     bits,
     both_kinds,
     build,
@@ -336,19 +337,6 @@ def test_misaligned_numpy_arrays_are_right_or_refused(kind):
     with pytest.raises(OutputError, match="aligned"):
         IDENTITY[kind](np.float32([5, 6, 7, 8]), out=odd)
     np.testing.assert_array_equal(odd, [1, 2, 3, 4])
-
-
-class Exporter:
-    """Speaks ``__dlpack__`` and nothing else."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **keywords):
-        return self.array.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
 
 
 @both_kinds

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 import numjit
 from numjit.errors import NumjitError
+from tests.cases import Exporter
 
 
 def fresh():
@@ -262,20 +263,6 @@ def test_cupy_calls_are_warm_and_on_cupy_s_stream(operation, monkeypatch):
 # ---------------------------------------------------------------------------- arrays of a protocol
 
 
-class Exporter:
-    """Speaks ``__dlpack__`` and nothing else; counts how often."""
-
-    def __init__(self, tensor):
-        self.tensor, self.count = tensor, 0
-
-    def __dlpack__(self, **keywords):
-        self.count += 1
-        return self.tensor.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self.tensor.__dlpack_device__()
-
-
 def exporters(operands):
     return [Exporter(x) if isinstance(x, torch.Tensor) else x for x in operands]
 
@@ -326,7 +313,7 @@ def test_an_exporter_that_refuses_later_is_told_of(operation, device):
     exporter = Exporter(torch.ones(4, device=device))
     for _ in range(2):
         operation(exporter, exporter)
-    exporter.tensor = torch.ones(4, device=device, requires_grad=True)
+    exporter.array = torch.ones(4, device=device, requires_grad=True)
     with pytest.raises(NumjitError, match=r"argument 'x'.*refused"):
         operation(exporter, exporter)
 

@@ -87,6 +87,14 @@ def at_offset(count, dtype, offset):
     return raw[start : start + count * dtype.itemsize].view(dtype), raw
 
 
+def nothing_else_changed(before, guard, array):
+    """Compare an array's whole memory with what it held before, apart from the elements."""
+    start = array.ctypes.data - guard.ctypes.data
+    inside = slice(start, start + array.nbytes)
+    before[inside] = guard[inside]
+    assert np.array_equal(before, guard), "bytes around the output changed"
+
+
 def fill(array, rng):
     if array.dtype.kind == "c":
         array[...] = rng.standard_normal(array.shape) + 1j * rng.standard_normal(array.shape)
@@ -111,9 +119,7 @@ def test_contiguous_is_right_and_uses_full_width(dtype, count):
     before = guard.copy()
     variant = run(identity, [out], [x])
     assert np.array_equal(out, x)
-    inside = slice(out.ctypes.data - guard.ctypes.data, out.ctypes.data - guard.ctypes.data + out.nbytes)
-    before[inside] = guard[inside]
-    assert np.array_equal(before, guard), "bytes around the output changed"
+    nothing_else_changed(before, guard, out)
     if count >= 128:
         assert {a.width for a in variant.accesses} == {16}
 
@@ -280,9 +286,7 @@ def test_blocks_of_two_steps_end_anywhere(count):
     variant = run(identity, [out], [x], fast_memory=True)
     assert (variant.kind, variant.vector, variant.unroll, variant.block) == ("contiguous", 16, 2, 128)
     assert np.array_equal(out, x)
-    start = out.ctypes.data - guard.ctypes.data
-    before[start : start + count] = guard[start : start + count]
-    assert np.array_equal(guard, before)
+    nothing_else_changed(before, guard, out)
 
 
 def _rows(*shape, pitch):

@@ -58,9 +58,8 @@ def gpu(monkeypatch):
     load().use(own or table.address)
 
 
-@pytest.fixture
-def axpy(gpu):
-    """``alpha * x + y`` of 100 float32, and what hands its calls over."""
+def offered_axpy(gpu, plan, example):
+    """``alpha * x + y`` of 100 float32, and what has handed over calls like one on two `example`."""
     operation = Operation()
     calls = FastCalls(operation, ["x", "y", "alpha"], 2, [None, None, 1.0])
 
@@ -69,9 +68,19 @@ def axpy(gpu):
         out[:] = x * floats(slot(table, 3), 1)[0] + y
 
     gpu.kernel = kernel
-    plan = entry((N,), memory=(0, 1), values=((2, dtypes.float32),), extents=(N,))
-    assert calls.offer([torch.zeros(N), torch.zeros(N), 1.0], None, plan) is True
+    assert calls.offer([example, example, 1.0], None, plan) is True
     return operation, calls
+
+
+def axpy_plan(entry):
+    """What such a call does."""
+    return entry((N,), memory=(0, 1), values=((2, dtypes.float32),), extents=(N,))
+
+
+@pytest.fixture
+def axpy(gpu):
+    """The same on tensors."""
+    return offered_axpy(gpu, axpy_plan(entry), torch.zeros(N))
 
 
 def tensors(count=2):
@@ -369,7 +378,7 @@ class TestOut:
     def with_out(self, axpy):
         operation, calls = axpy
         x, y = tensors()
-        plan = entry((N,), memory=(0, 1), values=((2, dtypes.float32),), extents=(N,))
+        plan = axpy_plan(entry)
         assert calls.offer([x, y, 1.0], torch.empty(N), plan)
         return operation
 
@@ -596,7 +605,7 @@ class TestTable:
 
     def test_the_same_call_is_kept_once(self, axpy):
         _, calls = axpy
-        plan = entry((N,), memory=(0, 1), values=((2, dtypes.float32),), extents=(N,))
+        plan = axpy_plan(entry)
         for _ in range(5):
             assert calls.offer([*tensors(), 1.0], None, plan)
         assert len(calls.record) == 1
@@ -607,7 +616,7 @@ class TestReferences:
         operation, calls = axpy
         x, y = tensors()
         out = torch.empty(N)
-        plan = entry((N,), memory=(0, 1), values=((2, dtypes.float32),), extents=(N,))
+        plan = axpy_plan(entry)
         assert calls.offer([x, y, 1.0], out, plan)
         owner = next(iter(calls.record._plans.values()))
         alpha = 2.5

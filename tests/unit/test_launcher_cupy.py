@@ -18,8 +18,8 @@ from numjit.launcher.interface import Api
 from numjit.launcher.process import ProcessTable
 from numjit.launcher.records import FunctorRecord
 from numjit.semantics import contiguous_strides
-from tests.support.fake_gpu import entry, floats, operand, slot
-from tests.unit.test_launcher import GENERAL, N, Operation, gpu  # noqa: F401
+from tests.support.fake_gpu import entry, operand
+from tests.unit.test_launcher import GENERAL, N, Operation, axpy_plan, gpu, offered_axpy  # noqa: F401
 
 # ruff: noqa: F811
 OWN_STREAM = 0x5550
@@ -64,17 +64,7 @@ def cupy_entry(shape, *, outputs=1, **more):
 @pytest.fixture
 def axpy(gpu, cupy):
     """``alpha * x + y`` of 100 float32."""
-    operation = Operation()
-    calls = FastCalls(operation, ["x", "y", "alpha"], 2, [None, None, 1.0])
-
-    def kernel(table):
-        out, x, y = (operand(table, k, N) for k in range(3))
-        out[:] = x * floats(slot(table, 3), 1)[0] + y
-
-    gpu.kernel = kernel
-    plan = cupy_entry((N,), memory=(0, 1), values=((2, dtypes.float32),), extents=(N,))
-    assert calls.offer([array(np.zeros(N, "f4")), array(np.zeros(N, "f4")), 1.0], None, plan) is True
-    return operation, calls
+    return offered_axpy(gpu, axpy_plan(cupy_entry), array(np.zeros(N, np.float32)))
 
 
 def arrays(count=2, dtype=np.float32, size=N):
