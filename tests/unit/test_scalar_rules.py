@@ -323,7 +323,8 @@ def test_special_float_values(dtype):
             [math.remainder(v, 2) if math.isfinite(v) else math.nan for v in x.tolist()], dtype=x.dtype
         ),
     }
-    check({**powers, **rounding}, "x, y", x, y, inexact=("** -", "round"))
+    # MKL's square root of a float64, which torch takes, is not the nearest on every processor.
+    check({**powers, **rounding}, "x, y", x, y, inexact=("** -", "** 0.5", "round"))
 
 
 @pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
