@@ -17,9 +17,10 @@ from numjit.errors import NumjitError
 from numjit.functor.markers import index
 from numjit.torch_override import override
 from numjit.value_and_grad import value_and_grad
-from numjit.warmup import Operand, Warmed, warmup
+from numjit.warmup import Warmed, warmup
 
 if TYPE_CHECKING:
+    from numjit.ahead.operand import Operand
     from numjit.torch_operator import TorchOp, torch_op
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
@@ -100,7 +101,11 @@ __all__ = [
 ]
 
 #: What takes milliseconds to load and most processes do without.
-_LAZY = {"TorchOp": "numjit.torch_operator", "torch_op": "numjit.torch_operator"}
+_LAZY = {
+    "Operand": "numjit.ahead.operand",
+    "TorchOp": "numjit.torch_operator",
+    "torch_op": "numjit.torch_operator",
+}
 
 
 def __getattr__(name: str) -> Any:

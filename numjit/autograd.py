@@ -8,7 +8,6 @@ and the transforms of ``torch.func`` need nothing of their own.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import sys
 from collections.abc import Iterator, Sequence
@@ -47,11 +46,10 @@ _EXPLAINED = (AutogradError, CompilationError, FunctorError)
 REMEDY = "give it a gradient by hand with @f.backward or numjit.differentiable(forward, backward)"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Request:
     """A call apart from its arguments.
 
-    Attributes
+    Parameters
     ----------
     operation
         What is called.
@@ -61,12 +59,22 @@ class Request:
         Positions of arguments that count as arrays without dimensions, though a batch gave them some.
     """
 
-    operation: Elementwise
-    shape: Any = None
-    like: Any = None
-    dtype: Any = None
-    device: Any = None
-    zero_dim: frozenset[int] = frozenset()
+    def __init__(
+        self,
+        operation: Elementwise,
+        shape: Any = None,
+        like: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        zero_dim: frozenset[int] = frozenset(),
+    ) -> None:
+        self.operation = operation
+        self.shape, self.like, self.dtype, self.device = shape, like, dtype, device
+        self.zero_dim = zero_dim
+
+    def with_zero_dim(self, positions: frozenset[int]) -> Request:
+        """Return the same of other arguments that count as arrays without dimensions."""
+        return Request(self.operation, self.shape, self.like, self.dtype, self.device, positions)
 
     @functools.cached_property
     def is_plain(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ def over_batch(size: int, dims: Sequence[Any], request: Request, bound: Sequence
     if operation.is_nullary or operation.functor.uses_index or any(dims[k] is not None for k in raws):
         return _stacked(operation.__name__, size, dims, functools.partial(call, request), bound, raws)
     lifted, zero_dim = _lifted(dims, request, bound)
-    return call(dataclasses.replace(request, zero_dim=zero_dim), lifted)
+    return call(request.with_zero_dim(zero_dim), lifted)
 
 
 def operator_over_batch(

@@ -14,6 +14,7 @@ from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.kernels.spec import FUNCTOR_SYMBOL, ShellSpec
+from numjit.runtime import devices, launch
 from numjit.toolchain.beside import beside
 from numjit.toolchain.collector import collection_paused
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from numjit.cpu.chunk import HostChunk
     from numjit.dtypes import DType
-    from numjit.runtime.launch import Kernel
 
 __all__ = [
     "Functor",
@@ -45,7 +45,7 @@ Functor = CppFunctor | PythonFunctor
 Target = Literal["cuda", "cpu"]
 _MINIMUM_CC = (7, 5)
 #: Loaded kernels kept; each is some 10 KB of device memory.
-_kernels: Memo[Kernel] = Memo(4096)
+_kernels: Memo[launch.Kernel] = Memo(4096)
 _chunks: Memo[HostChunk] = Memo(4096)
 _specialisations: Memo[Specialisation] = Memo(16384)
 
@@ -268,8 +268,6 @@ def link_kernel(
                 nvjitlink.prepare(cc)
             code, _ = shell_code(spec, cc)
             nvjitlink.version()
-            from numjit.runtime import launch  # noqa: F401
-
             functor_code = result()
     else:
         functor_code = device_code(functor, specialisation, cc)
@@ -299,18 +297,14 @@ def kernel_image(
 
 def build_kernel(
     functor: Functor, specialisation: Specialisation, spec: ShellSpec, device_index: int
-) -> Kernel:
+) -> launch.Kernel:
     """Return the loaded kernel of functor and shell for a device."""
-    from numjit.runtime import devices
-
     cc = devices.compute_capability(device_index)
     key = (functor.fingerprint(), specialisation, spec, cc)
 
-    def build() -> Kernel:
+    def build() -> launch.Kernel:
         code, is_ptx = kernel_image(functor, specialisation, spec, cc)
-        from numjit.runtime.launch import load
-
-        return load(code + b"\0" if is_ptx else code)
+        return launch.load(code + b"\0" if is_ptx else code)
 
     return _kernels.get_or_build(key, build)
 
@@ -345,8 +339,6 @@ def compile_target(cc: tuple[int, int]) -> tuple[tuple[int, int], bool]:
 
 def check_functor(functor: Functor, specialisation: Specialisation, device_index: int) -> None:
     """Compile the functor alone, so that a call without elements reports its errors too."""
-    from numjit.runtime import devices
-
     cc = devices.compute_capability(device_index)
     device_code(functor, specialisation, compile_target(cc)[0])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import struct
 import sys
@@ -25,6 +24,9 @@ from numjit.launcher.attach import FastCallable, FastCalls
 from numjit.outputs import GivenOutputs
 from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
+from numjit.runtime import devices, streams
+from numjit.runtime.driver import Current
+from numjit.runtime.launch import Launcher
 from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 from numjit.warm import Entry, WarmPath
 
@@ -35,18 +37,26 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Plan", "fast_calls", "gradient_dtype", "view_bits"]
 
 
-@dataclasses.dataclass(slots=True, eq=False)
 class Plan:
-    """What a call does, apart from addresses and numbers."""
+    """What a call does, apart from addresses and numbers.
 
-    specialisation: Specialisation
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    outputs: tuple[DType, ...]
-    value_slots: tuple[tuple[int, DType | None], ...]  # None: a raw operand, as address and size
-    memory: tuple[int, ...]
-    empty: bool
-    numbered: bool  # the functor takes the element's number, one operand more after those in memory
+    Parameters
+    ----------
+    specialisation
+        The functor at the call's types.
+    shape, strides, outputs
+        The results: sizes, element strides of new ones, dtypes.
+    value_slots
+        Arguments passed by value, each with the dtype it is taken as; None for a raw operand, as address and
+        size.
+    memory
+        Which arguments are read from memory, in order.
+    empty
+        There is nothing to compute.
+    numbered
+        The functor takes the element's number, one operand more after those in memory.
+    """
+
     offsets: tuple[int, ...] = ()
     grid: tuple[int, int, int] = (0, 1, 1)
     extents: tuple[int, ...] = ()
@@ -55,6 +65,23 @@ class Plan:
     shell: ShellSpec | None = None
     tuned: bool = False
     fingerprint: str = ""
+
+    def __init__(
+        self,
+        specialisation: Specialisation,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        outputs: tuple[DType, ...],
+        value_slots: tuple[tuple[int, DType | None], ...],
+        memory: tuple[int, ...],
+        *,
+        empty: bool,
+        numbered: bool,
+    ) -> None:
+        self.specialisation = specialisation
+        self.shape, self.strides, self.outputs = shape, strides, outputs
+        self.value_slots, self.memory = value_slots, memory
+        self.empty, self.numbered = empty, numbered
 
 
 class Call:
@@ -205,12 +232,8 @@ class Call:
         given = [seen for seen in outs if seen is not None]
         order = [*arguments.arrays, *given]
         stream = launch_stream(order, device.index, "" if all(outs) else library)
-        before = producers(order, stream)
-        if before:
-            from numjit.runtime.streams import wait_for
-
-            for producer in before:
-                wait_for(stream, producer, device.index)
+        for producer in producers(order, stream):
+            streams.wait_for(stream, producer, device.index)
         numbers: list[float] = [
             seen.pointer + offset for seen, offset in zip(memory, plan.offsets, strict=not plan.numbered)
         ]
@@ -237,13 +260,10 @@ class Call:
         Trials write the call's own new outputs, again and again; so where an output was given, which may
         be an operand, and while a CUDA graph is captured, the plan stays as it is.
         """
-        from numjit.runtime.devices import device_name
-        from numjit.runtime.driver import Current
-        from numjit.runtime.streams import is_capturing
         from numjit.tuning import best, layout_class
 
         stream, numbers = launch
-        if any(outs) or is_capturing(stream):
+        if any(outs) or streams.is_capturing(stream):
             return
 
         def prepare(knobs: Knobs) -> Callable[[], None]:
@@ -254,7 +274,7 @@ class Call:
         kind = layout_class(str(plan.shell), math.prod(plan.shape))
         key = f"{self.fingerprint} {plan.specialisation.key} {kind}"
         with Current(device.index):
-            winner = best(key, device_name(device.index), stream, prepare)
+            winner = best(key, devices.device_name(device.index), stream, prepare)
         self._plan_gpu(plan, arguments, outs, device, winner)
         plan.tuned = True
 
@@ -321,8 +341,8 @@ class Call:
                 if seen is None
             ),
             tuple(k for k, seen in enumerate(arguments.views) if seen is not None),
-            0 in shape,
-            self._functor.uses_index,
+            empty=0 in shape,
+            numbered=self._functor.uses_index,
         )
         if device.kind == "meta" or any(seen.fake for seen in arguments.arrays):
             return plan
@@ -425,8 +445,6 @@ class Call:
         if plan.empty:
             build.check_functor(self._functor, plan.specialisation, device.index)
             return
-        from numjit.runtime.devices import has_fast_memory, limiting_shared_bytes, max_parameter_bytes
-
         rows, itemsizes = self._operand_strides(plan, arguments, outs)
         layout = self._coalesce(plan.shape, rows)
         # torch's allocations are aligned to 512 bytes; CuPy's and Numba's as well.
@@ -444,8 +462,8 @@ class Call:
         ]
         chosen = choose(
             layout, itemsizes, addresses, len(outs), virtual=int(plan.numbered),
-            value_bytes=8 * len(formats), parameter_bytes=max_parameter_bytes(device.index),
-            knobs=knobs, fast_memory=has_fast_memory(device.index),
+            value_bytes=8 * len(formats), parameter_bytes=devices.max_parameter_bytes(device.index),
+            knobs=knobs, fast_memory=devices.has_fast_memory(device.index),
         )  # fmt: skip
         spec = ShellSpec(
             tuple(
@@ -456,13 +474,11 @@ class Call:
             chosen.variant,
         )
         kernel = build.build_kernel(self._functor, plan.specialisation, spec, device.index)
-        from numjit.runtime.launch import Launcher
-
         extents = chosen.extents
         pointers = len(outs) + len(plan.memory) + plan.numbered
         parameters = ["Q"] * pointers + formats + ["q"] * len(extents)
         block = chosen.variant.block
-        shared = limiting_shared_bytes(device.index, block, chosen.occupancy)
+        shared = devices.limiting_shared_bytes(device.index, block, chosen.occupancy)
         plan.launcher = Launcher(kernel, device.index, parameters, (block, 1, 1), shared)
         plan.grid = (chosen.grid, 1, 1)
         plan.extents = extents

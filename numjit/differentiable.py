@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Sequence
@@ -20,11 +19,10 @@ __all__ = ["Differentiable", "Rule", "differentiable", "rule_of"]
 _SAVED = ("inputs", "outputs", "both")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Rule:
     """How the gradient of an operation is computed.
 
-    Attributes
+    Parameters
     ----------
     name
         The operation's, for messages.
@@ -43,13 +41,17 @@ class Rule:
         One of these has a value that it cannot have.
     """
 
-    name: str
-    backward: Callable[..., Any]
-    save_for_backward: str = "inputs"
-    num_grad_inputs: int | None = None
-    residuals: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        name: str,
+        backward: Callable[..., Any],
+        save_for_backward: str = "inputs",
+        num_grad_inputs: int | None = None,
+        residuals: int = 0,
+    ) -> None:
+        self.name, self.backward = name, backward
+        self.save_for_backward = save_for_backward
+        self.num_grad_inputs, self.residuals = num_grad_inputs, residuals
         if self.save_for_backward not in _SAVED:
             raise ArgumentError(
                 f"save_for_backward={self.save_for_backward!r}; say one of {', '.join(map(repr, _SAVED))}"

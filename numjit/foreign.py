@@ -57,9 +57,13 @@ class CLibrary:
     def function(self, symbol: str, *parameters: Any) -> Any:
         """Return a function of the library as it is; calls release the GIL."""
         try:
-            return ctypes.CFUNCTYPE(ctypes.c_int, *parameters)((symbol, self.library))
+            found = self.library[
+                symbol
+            ]  # made anew, so its types are ours; a prototype would be a class each
         except AttributeError:
             raise self._lacking(symbol) from None
+        found.restype, found.argtypes = ctypes.c_int, parameters
+        return found
 
     def __getattr__(self, name: str) -> Callable[..., tuple[Any, ...]]:
         prototypes = self.__dict__.get("_prototypes", {})

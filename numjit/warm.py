@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "WarmPath"]
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Entry:
     """What a warm call does.
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from numjit.ahead.operand import Operand
 from numjit.errors import ArgumentError
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
 
-__all__ = ["Operand", "Warmed", "warmup"]
+__all__ = ["Warmed", "warmup"]
 
 #: What is built where nothing else is asked for.
 DTYPES = ("float32", "float16", "bfloat16")

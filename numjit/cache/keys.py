@@ -6,9 +6,7 @@ import functools
 import hashlib
 import os
 import pathlib
-import re
 import sys
-from collections.abc import Iterator
 
 from numjit.cache.disk import default_store
 
@@ -66,7 +64,8 @@ def _installed() -> dict[str, str]:
 
 
 def _normalised(distribution: str) -> str:
-    return re.sub(r"[-_.]+", "-", distribution).lower()
+    """Return a name by which spellings compare equal; in names of folders no separator is doubled."""
+    return distribution.lower().replace("_", "-").replace(".", "-")
 
 
 @functools.cache
@@ -78,23 +77,26 @@ def sources_digest() -> str:
     images round the times.
     """
     root = pathlib.Path(__file__).parent.parent
-    files = sorted(_files(root.as_posix(), ""))
-    seen = digest(str(root), *(f"{name} {size} {changed}" for name, size, changed in files))
+    files: dict[str, str] = {}
+    _collect(str(root), "", files)
+    names = sorted(files)
+    seen = digest(str(root), "\n".join([f"{name} {files[name]}" for name in names]))
     store = default_store()
     known = store.get(seen, ".sources")
     if known is not None:
         return known.decode()
-    made = digest(*(part for name, _, _ in files for part in (name, (root / name).read_bytes())))
+    made = digest(*(part for name in names for part in (name, (root / name).read_bytes())))
     store.put(seen, ".sources", made.encode(), optional=True)
     return made
 
 
-def _files(folder: str, prefix: str) -> Iterator[tuple[str, int, int]]:
-    """Yield name, size and time of change in nanoseconds of each source file."""
+def _collect(folder: str, prefix: str, files: dict[str, str]) -> None:
+    """Add size and time of change in nanoseconds of each source file in a folder, by name."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(_SUFFIXES):
+            name = entry.name
+            if name.endswith(_SUFFIXES):
                 stat = entry.stat()
-                yield prefix + entry.name, stat.st_size, stat.st_mtime_ns
-            elif entry.name != "__pycache__" and entry.is_dir():
-                yield from _files(entry.path, f"{prefix}{entry.name}/")
+                files[prefix + name] = f"{stat.st_size} {stat.st_mtime_ns}"
+            elif name != "__pycache__" and entry.is_dir():
+                _collect(entry.path, f"{prefix}{name}/", files)

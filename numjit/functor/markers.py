@@ -5,8 +5,7 @@ Those of derivatives are only found in functions that numjit writes (`numjit.fun
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from numjit.errors import FunctorError
 
@@ -69,8 +68,7 @@ class Raw:
 raw = Raw()
 
 
-@dataclasses.dataclass(frozen=True)
-class Direction:
+class Direction(NamedTuple):
     """What a derivative is taken by: a constant of `seed`, `pull` and `push`.
 
     Attributes
@@ -91,11 +89,10 @@ class Direction:
     gradients: tuple[int | None, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Primal:
     """The functor that a derived function calls.
 
-    Attributes
+    Parameters
     ----------
     functor
         The functor, called by position with all of its parameters.
@@ -103,8 +100,8 @@ class Primal:
         Whether the number of the element follows them.
     """
 
-    functor: PythonFunctor
-    indexed: bool
+    def __init__(self, functor: PythonFunctor, indexed: bool) -> None:
+        self.functor, self.indexed = functor, indexed
 
     @property
     def __numjit_functor__(self) -> PythonFunctor:

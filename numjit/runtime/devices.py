@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 from numjit.errors import DeviceError, UnsupportedArrayError
 from numjit.runtime.driver import check, driver
@@ -33,36 +32,74 @@ _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 
 
-class DeviceProperties(NamedTuple):
-    """One device.
+class DeviceProperties:
+    """What the driver knows about one device, each asked for when first wanted. Needs no context.
 
-    Attributes
-    ----------
-    name
-        As nvidia-smi prints it.
-    compute_capability
-        ``(major, minor)``.
-    multiprocessors
-        Number of SMs.
-    threads_per_multiprocessor
-        Resident threads that one SM holds at most.
-    shared_bytes_per_multiprocessor, reserved_shared_bytes
-        Shared memory of one SM, and how much of it the driver takes for each block, in bytes.
-    l2_bytes, memory_bytes
-        Size of the L2 cache and of the device memory, in bytes.
-    memory_bandwidth
-        Bytes a second from memory clock and bus width; None where the driver does not say.
+    Raises
+    ------
+    DeviceError
+        There is no such device.
     """
 
-    name: str
-    compute_capability: tuple[int, int]
-    multiprocessors: int
-    threads_per_multiprocessor: int
-    shared_bytes_per_multiprocessor: int
-    reserved_shared_bytes: int
-    l2_bytes: int
-    memory_bytes: int
-    memory_bandwidth: float | None
+    def __init__(self, device_index: int) -> None:
+        count = device_count()
+        if not 0 <= device_index < count:
+            raise DeviceError(
+                f"there is no device cuda:{device_index}: the driver sees {count}; name one of them"
+            )
+        self._index = device_index
+        self._device = check(driver().cuDeviceGet(device_index), f"open cuda:{device_index}")
+
+    def _ask(self, attribute: str) -> int:
+        answer = driver().cuDeviceGetAttribute(DEVICE_ATTRIBUTES[attribute], self._device)
+        return int(check(answer, f"ask cuda:{self._index} for {attribute}"))
+
+    @functools.cached_property
+    def name(self) -> str:
+        """As nvidia-smi prints it."""
+        found: bytes = check(driver().cuDeviceGetName(self._device), f"ask cuda:{self._index} for its name")
+        return found.decode()
+
+    @functools.cached_property
+    def compute_capability(self) -> tuple[int, int]:
+        """``(major, minor)``."""
+        return self._ask("COMPUTE_CAPABILITY_MAJOR"), self._ask("COMPUTE_CAPABILITY_MINOR")
+
+    @functools.cached_property
+    def multiprocessors(self) -> int:
+        """Number of SMs."""
+        return self._ask("MULTIPROCESSOR_COUNT")
+
+    @functools.cached_property
+    def threads_per_multiprocessor(self) -> int:
+        """Resident threads that one SM holds at most."""
+        return self._ask("MAX_THREADS_PER_MULTIPROCESSOR")
+
+    @functools.cached_property
+    def shared_bytes_per_multiprocessor(self) -> int:
+        """Bytes of shared memory of one SM."""
+        return self._ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR")
+
+    @functools.cached_property
+    def reserved_shared_bytes(self) -> int:
+        """Bytes of an SM's shared memory that the driver takes for each block."""
+        return self._ask("RESERVED_SHARED_MEMORY_PER_BLOCK")
+
+    @functools.cached_property
+    def l2_bytes(self) -> int:
+        """Bytes of the L2 cache."""
+        return self._ask("L2_CACHE_SIZE")
+
+    @functools.cached_property
+    def memory_bytes(self) -> int:
+        """Bytes of the device memory."""
+        return int(check(driver().cuDeviceTotalMem(self._device), f"ask cuda:{self._index} for its memory"))
+
+    @functools.cached_property
+    def memory_bandwidth(self) -> float | None:
+        """Bytes a second, from memory clock and bus width; None where the driver does not say."""
+        clock = self._ask("MEMORY_CLOCK_RATE") * 1000.0  # reported in kHz
+        return 2 * clock * self._ask("GLOBAL_MEMORY_BUS_WIDTH") / 8 or None  # double data rate
 
 
 def available() -> bool:
@@ -108,39 +145,14 @@ def max_parameter_bytes(device_index: int) -> int:
 
 @functools.cache
 def properties(device_index: int) -> DeviceProperties:
-    """Return what the driver knows about a device. Needs no context.
+    """Return what the driver knows about a device.
 
     Raises
     ------
     DeviceError
         There is no such device.
     """
-    cu = driver()
-    count = device_count()
-    if not 0 <= device_index < count:
-        raise DeviceError(
-            f"there is no device cuda:{device_index}: the driver sees {count}; name one of them"
-        )
-    device = check(cu.cuDeviceGet(device_index), f"open cuda:{device_index}")
-
-    def ask(attribute: str) -> int:
-        key = DEVICE_ATTRIBUTES[attribute]
-        return int(check(cu.cuDeviceGetAttribute(key, device), f"ask cuda:{device_index} for {attribute}"))
-
-    name: bytes = check(cu.cuDeviceGetName(device), f"ask cuda:{device_index} for its name")
-    clock = ask("MEMORY_CLOCK_RATE") * 1000.0  # reported in kHz
-    bandwidth = 2 * clock * ask("GLOBAL_MEMORY_BUS_WIDTH") / 8  # double data rate
-    return DeviceProperties(
-        name.decode(),
-        (ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
-        ask("MULTIPROCESSOR_COUNT"),
-        ask("MAX_THREADS_PER_MULTIPROCESSOR"),
-        ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
-        ask("RESERVED_SHARED_MEMORY_PER_BLOCK"),
-        ask("L2_CACHE_SIZE"),
-        int(check(cu.cuDeviceTotalMem(device), f"ask cuda:{device_index} for its memory")),
-        bandwidth or None,
-    )
+    return DeviceProperties(device_index)
 
 
 def has_fast_memory(device_index: int) -> bool:

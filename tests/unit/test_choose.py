@@ -1,6 +1,7 @@
 """The choice of kernel: a pure function of layout, element sizes and alignment."""
 
 import math
+import types
 
 import pytest
 
@@ -136,7 +137,9 @@ def test_only_kernels_that_stream_leave_a_part_of_the_card_empty(name):
 def test_shared_memory_limits_the_blocks_of_a_multiprocessor(threads, shared, blocks, monkeypatch):
     from numjit.runtime import devices
 
-    known = devices.DeviceProperties("card", (9, 0), 1, threads, shared, 1024, 0, 0, None)
+    known = types.SimpleNamespace(
+        threads_per_multiprocessor=threads, shared_bytes_per_multiprocessor=shared, reserved_shared_bytes=1024
+    )
     monkeypatch.setattr(devices, "properties", lambda index: known)
     bytes_each = devices.limiting_shared_bytes(0, 128, 0.75)
     assert shared // (bytes_each + 1024) == blocks
@@ -178,6 +181,6 @@ def test_a_fast_memory_is_read_by_all_threads_in_small_blocks(name):
 def test_which_memory_is_fast(card, bandwidth, fast, monkeypatch):
     from numjit.runtime import devices
 
-    known = devices.DeviceProperties(card, (9, 0), 132, 2048, 233472, 1024, 0, 0, bandwidth)
+    known = types.SimpleNamespace(name=card, multiprocessors=132, memory_bandwidth=bandwidth)
     monkeypatch.setattr(devices, "properties", lambda index: known)
     assert devices.has_fast_memory(0) is fast
