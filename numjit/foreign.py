@@ -89,12 +89,12 @@ def _caller(function: Any, kinds: list[Any], passed: list[bool]) -> Callable[...
     reference = ctypes.byref
     if not kinds:
         return lambda *given: (function(*given),)
-    if len(kinds) == 1:  # most functions, among them those of every call
-        (kind,), place = kinds, passed.index(True)
+    if len(kinds) == 1 and passed[0]:  # most functions, among them those of every call
+        (kind,) = kinds
 
         def call_for_one(*given: Any) -> tuple[Any, ...]:
             found = kind()
-            return function(*given[:place], reference(found), *given[place:]), found.value
+            return function(reference(found), *given), found.value
 
         return call_for_one
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numjit.arrays.adapters import speaks_protocol, view
-from numjit.arrays.allocate import empty
-from numjit.arrays.numpy_arrays import to_numpy_dtype
+from numjit.arrays.adapters import protocol_reader
+from numjit.arrays.allocate import allocator
+from numjit.arrays.numpy_arrays import address_of, to_numpy_dtype
 from numjit.arrays.streams import launch_stream, producers
+from numjit.arrays.view import CPU
 from numjit.errors import NumjitError
+from numjit.runtime.streams import wait_for
 from numjit.semantics.strides import contiguous_strides
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Seen(tuple[Any, ...]):
 
 def _peek_numpy(array: Any) -> tuple[Any, ...] | None:
     # Without dimensions, arrays on the CPU are numbers.
-    return ("numpy", array.dtype, array.shape, array.strides, array.ctypes.data & 15) if array.shape else None
+    return ("numpy", array.dtype, array.shape, array.strides, address_of(array) & 15) if array.shape else None
 
 
 def _peek_cupy(array: Any) -> tuple[Any, ...] | None:
@@ -48,38 +50,32 @@ def _peek_cupy(array: Any) -> tuple[Any, ...] | None:
     return "cupy", array.dtype, array.shape, array.strides, memory.ptr & 15, memory.device_id
 
 
-def _address_numpy(array: Any) -> int:
-    return int(array.ctypes.data)
-
-
 def _address_cupy(array: Any) -> int:
     return array.data.ptr  # type: ignore[no-any-return]
 
 
-_Peek = Callable[[Any], "tuple[Any, ...] | None"]
-_peeks: dict[type, _Peek] = {np.ndarray: _peek_numpy}
+#: What looks at arrays of a type, or, where that takes a protocol, what reads them.
+_Looks = tuple[Callable[[Any], "tuple[Any, ...] | None"] | None, Callable[[Any], "ArrayView | None"] | None]
+_numpy: _Looks = _peek_numpy, None
+_peeks: dict[type, _Looks] = {np.ndarray: _numpy}
 #: Types made at run time must not pile up in `_peeks`.
 _MOST_PEEKS = 1024
-
-
-def _by_protocol(_array: Any) -> None:
-    """Mark types that are read by a protocol."""
 
 
 def _not_here(_array: Any) -> None:
     """Answer for everything else."""
 
 
-def _peek_of(kind: type) -> _Peek:
+def _peek_of(kind: type) -> _Looks:
+    reader = protocol_reader(kind)
+    found: _Looks = None if reader else _not_here, reader
     if kind.__module__.partition(".")[0] == "cupy" and kind is getattr(
         sys.modules.get("cupy"), "ndarray", None
     ):
-        found: _Peek = _peek_cupy
-    else:
-        found = _by_protocol if speaks_protocol(kind) else _not_here
+        found = _peek_cupy, None
     if len(_peeks) >= _MOST_PEEKS:
         _peeks.clear()
-        _peeks[np.ndarray] = _peek_numpy
+        _peeks[np.ndarray] = _numpy
     _peeks[kind] = found
     return found
 
@@ -108,19 +104,22 @@ def key(
         if kind in NUMBERS or (kind is int and -INT64 <= obj < INT64):
             made.append(kind)
             continue
-        peek = _peeks.get(kind) or _peek_of(kind)
-        if peek is not _by_protocol:
+        peek, read = _peeks.get(kind) or _peek_of(kind)
+        if peek is not None:
             seen = peek(obj)
-        else:
+        elif read is not None:
             if not views and not (protocols and _all_speak(bound)):
                 return None
             try:
-                array = view(obj)
+                array = read(obj)
             except NumjitError:  # told by the general way
                 return None
             if array is None:
                 return None
-            seen = _of_view(array)
+            pointer, dtype, shape, strides, device, name = array[:6]
+            if not shape and device is CPU:
+                return None  # a number
+            seen = name, dtype, shape, strides, device, pointer & 15
             views.append(array)
         if seen is None or (library is not None and library != seen[0]):
             return None
@@ -135,70 +134,57 @@ def key(
 
 def _all_speak(bound: Sequence[Any]) -> bool:
     """Whether every array speaks a protocol: none is read that is then read once more."""
-    kinds = [kind for kind in map(type, bound) if kind not in NUMBERS and kind is not int]
-    return all((_peeks.get(kind) or _peek_of(kind)) is _by_protocol for kind in kinds)
-
-
-def _of_view(seen: ArrayView) -> tuple[Any, ...] | None:
-    if seen.device.kind == "cpu" and not seen.shape:
-        return None  # a number
-    return seen.library, seen.dtype, seen.shape, seen.strides, seen.device, seen.pointer & 15
+    for kind in map(type, bound):
+        is_number = kind in NUMBERS or kind is int
+        if not is_number and (_peeks.get(kind) or _peek_of(kind))[1] is None:
+            return False
+    return True
 
 
 def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCalls | None) -> Any:
     """Repeat a call of this key: its result, or a tuple of several; `fast` is offered such calls."""
     if entry.allocation is None:
         entry.allocation = _allocation(entry)
-    made = [allocate() for allocate in entry.allocation]
+    views = key.views if isinstance(key, Seen) else None
+    stream = 0 if entry.runner is not None else _stream(entry, views)
+    made = [allocate(stream) for allocate in entry.allocation]
     pointers = [pointer for _, pointer in made]
-    views = None
-    if isinstance(key, Seen):
-        views = key.views
+    if views is not None:
         pointers += [seen.pointer for seen in views]
     else:
-        address = _address_numpy if entry.library == "numpy" else _address_cupy
+        address = address_of if entry.library == "numpy" else _address_cupy
         pointers += [address(bound[k]) for k in entry.memory]
     if entry.runner is not None:
         entry.compute(pointers, bound)
-    elif views is None:
-        current = sys.modules["cupy"].cuda.get_current_stream
-        entry.launch(pointers, bound, current(entry.device_index).ptr)
+    else:
+        entry.launch(pointers, bound, stream)
         if entry.maker is not None and entry.fast is not False and fast is not None and fast.wants(entry):
             entry.fast = fast.offer(bound, None, entry)
-    else:
-        stream = launch_stream(views, entry.device_index, entry.results)
-        for producer in producers(views, stream):
-            from numjit.runtime.streams import wait_for
-
-            wait_for(stream, producer, entry.device_index)
-        entry.launch(pointers, bound, stream)
     return made[0][0] if len(made) == 1 else tuple([array for array, _ in made])
 
 
-def _allocation(entry: Entry) -> list[Callable[[], tuple[Any, int]]]:
+def _stream(entry: Entry, views: Sequence[ArrayView] | None) -> int:
+    """Return the stream of a call on a GPU, which what makes its operands comes before."""
+    if views is None:
+        return sys.modules["cupy"].cuda.get_current_stream(entry.device_index).ptr  # type: ignore[no-any-return]
+    stream = launch_stream(views, entry.device_index, entry.results)
+    for producer in producers(views, stream):
+        wait_for(stream, producer, entry.device_index)
+    return stream
+
+
+def _allocation(entry: Entry) -> list[Callable[[int], tuple[Any, int]]]:
     """Return what makes each result, with its address."""
-    library, shape, index = entry.results, entry.shape, entry.device_index
-    if library == "torch":
-        torch = sys.modules["torch"]
+    shape, strides, device = entry.shape, entry.strides, entry.device
+    if entry.results != "torch":
+        return [allocator(entry.results, shape, strides, dtype, device) for dtype in entry.outputs]
+    new = sys.modules["torch"].empty_strided
 
-        def make_tensor(dtype: Any) -> tuple[Any, int]:
-            made = torch.empty_strided(shape, entry.strides, dtype=dtype, device=entry.device)
-            return made, made.data_ptr()
+    def make(dtype: Any, _stream: int) -> tuple[Any, int]:
+        made = new(shape, strides, dtype=dtype, device=device)
+        return made, made.data_ptr()
 
-        return [functools.partial(make_tensor, dtype) for dtype in entry.outputs]
-    is_plain = library in ("numpy", "cupy") and entry.strides == contiguous_strides(shape)
-    new: Callable[..., Any] = sys.modules[library].ndarray if is_plain else empty
-    address = _address_numpy if library == "numpy" else _address_cupy
-    here = sys.modules["cupy"].cuda.runtime.getDevice if library == "cupy" else None
-
-    def make(dtype: Any, own: Any) -> tuple[Any, int]:
-        if is_plain and (here is None or here() == index):  # CuPy allocates on its current device
-            array = new(shape, own)
-            return array, address(array)
-        array, view = empty(library, shape, entry.strides, dtype, entry.device)
-        return array, view.pointer
-
-    return [functools.partial(make, dtype, to_numpy_dtype(dtype)) for dtype in entry.outputs]
+    return [functools.partial(make, dtype) for dtype in entry.outputs]
 
 
 def maker(plan: Any) -> tuple[Any, list[tuple[Any, ...]]] | None:

@@ -13,7 +13,7 @@ from numjit.arrays.streams import dlpack_stream
 from numjit.arrays.view import ArrayView
 from numjit.errors import OutputError, UnsupportedArrayError
 
-__all__ = ["speaks_protocol", "view", "writable_view"]
+__all__ = ["protocol_reader", "view", "writable_view"]
 
 _Reader = Callable[[Any], ArrayView | None]
 
@@ -52,10 +52,10 @@ def view(obj: Any) -> ArrayView | None:
     return reader(obj)
 
 
-def speaks_protocol(kind: type) -> bool:
-    """Whether arrays of a class can be read by a protocol only: none of torch's, NumPy's or a number."""
+def protocol_reader(kind: type) -> _Reader | None:
+    """Return what reads arrays of a class by a protocol; None for torch's, NumPy's and what is no array."""
     reader = _readers.get(kind) or _find_reader(kind)
-    return reader is _read_by_protocol or reader is _read_by_dlpack
+    return reader if reader in _BY_PROTOCOL else None
 
 
 def writable_view(obj: Any, name: str = "out") -> ArrayView:
@@ -111,7 +111,9 @@ def _find_reader(cls: type) -> _Reader:
     elif issubclass(cls, (np.generic, int, float, complex, str, bytes, list, tuple, dict, type(None))):
         reader = _no_array
     elif cuda_interface.library_of(cls) == "jax":
-        reader = _read_by_dlpack
+        reader = _read_jax
+    elif cuda_interface.is_numba_array(cls):
+        reader = cuda_interface.read_numba
     else:
         reader = _read_by_protocol
     if len(_readers) >= _MOST_READERS:
@@ -138,4 +140,21 @@ def _read_by_protocol(obj: Any) -> ArrayView | None:
 def _read_by_dlpack(obj: Any) -> ArrayView | None:
     if not hasattr(obj, "__dlpack__") or not hasattr(obj, "__dlpack_device__"):
         return None
-    return dlpack.read(obj, dlpack_stream(obj))
+    device = dlpack.device_of(obj)
+    return dlpack.read(obj, device, dlpack_stream(device))
+
+
+def _read_jax(obj: Any) -> ArrayView | None:
+    """View an array of JAX's: on the CPU as the NumPy array that JAX makes of its memory."""
+    platform = getattr(obj, "platform", None)
+    if platform is None:  # a tracer, a key
+        return _read_by_dlpack(obj)
+    try:
+        # Of a deleted array platform() crashes; NumPy is told.
+        array = np.asarray(obj) if obj.is_deleted() or platform() == "cpu" else None
+    except Exception as error:
+        raise UnsupportedArrayError(f"JAX refused: {error}; pass an array that NumPy can view") from error
+    return _read_by_dlpack(obj) if array is None else numpy_arrays.read(array, "jax", obj)
+
+
+_BY_PROTOCOL = (_read_by_protocol, _read_by_dlpack, _read_jax, cuda_interface.read_numba)

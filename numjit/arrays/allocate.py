@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from numjit.arrays.numpy_arrays import to_numpy_dtype
+from numjit.arrays.numpy_arrays import address_of, to_numpy_dtype
+from numjit.arrays.streams import LEGACY_STREAM
 from numjit.arrays.view import CPU, ArrayView, Device
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedDtypeError
+from numjit.semantics import contiguous_strides
 
-__all__ = ["empty", "output_library"]
+__all__ = ["allocator", "empty", "output_library"]
 
 _torch_dtypes: dict[DType, Any] = {}
 _torch_devices: dict[Device, Any] = {}
@@ -97,7 +100,7 @@ def empty(
         if device is not CPU:
             raise DeviceError(f"NumPy has no arrays on {device}; pass torch or CuPy arrays, or device='cpu'")
         array = _empty_numpy(shape, byte_strides, numpy_dtype)
-        pointer = array.ctypes.data if array.size else 0
+        pointer = address_of(array) if array.size else 0
     elif device.kind != "cuda":
         raise DeviceError(f"{library} has no arrays on {device}; pass torch or NumPy arrays")
     elif library == "cupy":
@@ -107,6 +110,13 @@ def empty(
     return array, ArrayView(pointer, dtype, shape, strides, device, library, array, array)
 
 
+def _torch_device(torch: Any, device: Device) -> Any:
+    found = _torch_devices.get(device)
+    if found is None:
+        found = _torch_devices[device] = torch.device(str(device))
+    return found
+
+
 def _empty_torch(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, device: Device, like: Any
 ) -> tuple[Any, ArrayView]:
@@ -114,9 +124,7 @@ def _empty_torch(
     torch_dtype = _torch_dtypes.get(dtype)
     if torch_dtype is None:
         torch_dtype = _torch_dtypes[dtype] = getattr(torch, dtype.name)
-    torch_device = _torch_devices.get(device)
-    if torch_device is None:
-        torch_device = _torch_devices[device] = torch.device(str(device))
+    torch_device = _torch_device(torch, device)
     fake = False
     if like is None:
         tensor = torch.empty_strided(shape, strides, dtype=torch_dtype, device=torch_device)
@@ -128,6 +136,89 @@ def _empty_torch(
         pointer, dtype, shape, strides, device, "torch", owner=tensor, original=tensor, fake=fake
     )
     return tensor, view
+
+
+def allocator(
+    library: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, device: Device
+) -> Callable[[int], tuple[Any, int]]:
+    """Return what makes array after array as `empty` does.
+
+    It is called with the stream that will write the array, 0 on the CPU, and answers array and address.
+
+    Parameters
+    ----------
+    library
+        ``"numpy"``, ``"cupy"`` or ``"numba"``.
+    shape, strides, dtype, device
+        As those of `empty`; there are elements.
+    """
+
+    def make(_stream: int) -> tuple[Any, int]:
+        array, view = empty(library, shape, strides, dtype, device)
+        return array, view.pointer
+
+    if library == "numba":
+        return _numba_allocator(make, device)
+    if strides != contiguous_strides(shape):
+        return make
+    own = to_numpy_dtype(dtype)
+    if library == "numpy":
+
+        def make_numpy(_stream: int) -> tuple[Any, int]:
+            array = np.ndarray(shape, own)
+            return array, address_of(array)
+
+        return make_numpy
+    cupy = sys.modules["cupy"]
+    new, here = cupy.ndarray, cupy.cuda.runtime.getDevice
+
+    def make_cupy(stream: int) -> tuple[Any, int]:
+        if here() != device.index:  # where CuPy allocates
+            return make(stream)
+        array = new(shape, own)
+        return array, array.data.ptr
+
+    return make_cupy
+
+
+def _numba_allocator(
+    make: Callable[[int], tuple[Any, int]], device: Device
+) -> Callable[[int], tuple[Any, int]]:
+    """Return what makes arrays like the one that `make` does, of which only the memory is new.
+
+    Numba asks the driver for memory and gives it back, which takes longer than a call and waits for what
+    the device still does. torch's caching allocator, where torch is in use, does not. What it has freed on
+    the legacy default stream it uses again in the order of that stream, with which Numba's own streams are
+    synchronised; so for other streams, and where Numba is given a memory manager, memory is Numba's.
+    """
+    from numba import cuda
+
+    pattern, _ = make(LEGACY_STREAM)
+    kind, size, attributes = type(pattern), pattern.alloc_size, dict(vars(pattern))
+    del pattern, attributes["gpu_data"]
+    gpu = cuda.gpus[device.index]
+    context = gpu.get_primary_context()
+    is_numba_memory = type(context.memory_manager).__module__.partition(".")[0] in ("numba", "numba_cuda")
+
+    def make_numba(stream: int) -> tuple[Any, int]:
+        torch = sys.modules.get("torch")
+        if (
+            stream not in (0, LEGACY_STREAM)
+            or not is_numba_memory
+            or torch is None
+            or not torch.cuda.is_initialized()
+            or torch._C._cuda_getCurrentRawStream(device.index)
+            or gpu.get_primary_context() is not context  # after numba.cuda.close()
+        ):
+            return make(stream)
+        owner = torch.empty(size, dtype=torch.uint8, device=_torch_device(torch, device))
+        pointer: int = owner.data_ptr()
+        array = object.__new__(kind)
+        memory = cuda.MemoryPointer(context, ctypes.c_void_p(pointer), size, owner=owner)
+        vars(array).update(attributes, gpu_data=memory)
+        return array, pointer
+
+    return make_numba
 
 
 def _extent(shape: tuple[int, ...], byte_strides: tuple[int, ...], itemsize: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
 
-__all__ = ["library_of", "read"]
+__all__ = ["is_numba_array", "library_of", "read", "read_numba"]
 
 _LIBRARIES = {"cupy": "cupy", "numba": "numba", "numba_cuda": "numba", "jax": "jax", "jaxlib": "jax"}
 
@@ -54,32 +55,82 @@ def read(array: Any, interface: dict[str, Any]) -> ArrayView:
         raise UnsupportedArrayError(
             "arrays with a mask (__cuda_array_interface__) are not supported; fill the masked elements first"
         )
-    dtype = _dtype(interface["typestr"])
-    shape = tuple(map(int, interface["shape"]))
     pointer, readonly = interface["data"]
-    pointer = int(pointer or 0) if 0 not in shape else 0
-    strides = _element_strides(interface.get("strides"), shape, dtype)
-    if pointer % dtype.itemsize:
+    strides = interface.get("strides")
+    return _view(
+        array,
+        library_of(type(array)) or "interface",
+        int(pointer or 0),
+        interface["typestr"],
+        tuple(map(int, interface["shape"])),
+        None if strides is None else tuple(map(int, strides)),
+        _stream(interface),
+        readonly=bool(readonly),
+    )
+
+
+def is_numba_array(cls: type) -> bool:
+    """Whether a class is Numba's own of arrays on a device, which `read_numba` reads."""
+    module = sys.modules.get("numba.cuda.cudadrv.devicearray")
+    return module is not None and cls is module.DeviceNDArray
+
+
+def read_numba(array: Any) -> ArrayView:
+    """View an array of Numba's by its attributes.
+
+    Its interface takes longer, and calls arrays contiguous that repeat their elements by strides of 0.
+
+    Raises
+    ------
+    UnsupportedArrayError, UnsupportedDtypeError
+        As `read`.
+    """
+    stream = array.stream
+    return _view(
+        array,
+        "numba",
+        array.device_ctypes_pointer.value or 0,
+        array.dtype.str,
+        array.shape,
+        array.strides,
+        int(stream) if stream else None,
+    )
+
+
+def _view(
+    array: Any,
+    library: str,
+    pointer: int,
+    typestr: str,
+    shape: tuple[int, ...],
+    byte_strides: tuple[int, ...] | None,
+    stream: int | None,
+    *,
+    readonly: bool = False,
+) -> ArrayView:
+    dtype, strides, has_elements = _layout(typestr, shape, byte_strides)
+    if not has_elements:
+        pointer = 0
+    elif pointer % dtype.itemsize:
         raise UnsupportedArrayError(
             f"the elements of a {dtype} array at {pointer:#x} (__cuda_array_interface__) are not aligned to "
             f"{dtype.itemsize} bytes; pass a copy"
         )
-    library = library_of(type(array)) or "interface"
     return ArrayView(
-        pointer,
-        dtype,
-        shape,
-        strides,
-        _device(array, library, pointer),
-        library,
-        owner=array,
-        original=array,
-        readonly=bool(readonly),
-        stream=_stream(interface),
-    )
+        pointer, dtype, shape, strides, _device(array, library, pointer), library, array, array,
+        False, False, readonly, False, False, False, stream,
+    )  # fmt: skip
 
 
 @functools.lru_cache(1024)
+def _layout(
+    typestr: str, shape: tuple[int, ...], byte_strides: tuple[int, ...] | None
+) -> tuple[DType, tuple[int, ...], bool]:
+    """Return dtype, strides in elements, and whether there are elements."""
+    dtype = _dtype(typestr)
+    return dtype, _element_strides(byte_strides, shape, dtype), 0 not in shape
+
+
 def _dtype(typestr: str) -> DType:
     if "V" in typestr:
         raise UnsupportedDtypeError(
@@ -102,7 +153,7 @@ def _element_strides(
                 f"byte strides {tuple(byte_strides)} of a {dtype} array (__cuda_array_interface__) are no "
                 f"multiples of its {dtype.itemsize}-byte elements; pass a contiguous copy"
             )
-        strides.append(int(stride) // dtype.itemsize)
+        strides.append(stride // dtype.itemsize)
     return tuple(strides)
 
 

@@ -1,4 +1,4 @@
-"""Reads arrays that speak ``__dlpack__`` (JAX and others), versions 0 and 1, by ctypes.
+"""Reads arrays that speak ``__dlpack__`` (JAX's on a GPU and others), versions 0 and 1, by ctypes.
 
 Layouts and codes: https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h (1.3).
 """
@@ -6,7 +6,7 @@ Layouts and codes: https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpac
 from __future__ import annotations
 
 import ctypes
-import math
+import struct
 from typing import Any
 
 from numjit import dtypes
@@ -16,39 +16,14 @@ from numjit.dtypes import DType
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
 
-__all__ = ["read"]
+__all__ = ["device_of", "read"]
 
 
-class _Tensor(ctypes.Structure):
-    """``DLTensor``."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Versioned(ctypes.Structure):
-    """``DLManagedTensorVersioned``; the unversioned ``DLManagedTensor`` begins with its tensor instead."""
-
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    )
-
-
+# ``DLTensor``: data, device type and number, rank; code, bits and lanes of the dtype; shape, strides, offset.
+# Structures of ctypes take three times as long to read.
+_TENSOR = struct.Struct("=QiiiBBHQQQ")
+#: What comes before it in a ``DLManagedTensorVersioned``: version, manager and deleter, flags.
+_VERSIONED = struct.Struct("=II16xQ")
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 _CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost (pinned)
 _CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
@@ -72,13 +47,30 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
 )
 
 
-def read(array: Any, stream: int) -> ArrayView:
+def device_of(array: Any) -> Device:
+    """Return where an object with ``__dlpack_device__`` has its elements.
+
+    Raises
+    ------
+    UnsupportedArrayError
+        A device that is neither CPU nor CUDA, or a refusal of the producer.
+    """
+    try:
+        device_type, device_id = array.__dlpack_device__()
+    except Exception as error:
+        raise _refused(array, "__dlpack_device__", error) from error
+    return _device(int(device_type), int(device_id))
+
+
+def read(array: Any, device: Device, stream: int) -> ArrayView:
     """View an array through DLPack.
 
     Parameters
     ----------
     array
-        An object with ``__dlpack__`` and ``__dlpack_device__``.
+        An object with ``__dlpack__``.
+    device
+        Where its elements are.
     stream
         Raw handle of the stream on which the elements of a CUDA array are wanted (1 legacy default,
         2 per-thread default, never 0); the producer orders its work before it.
@@ -91,21 +83,17 @@ def read(array: Any, stream: int) -> ArrayView:
     Raises
     ------
     UnsupportedArrayError
-        A device that is neither CPU nor CUDA, a refusal of the producer, an unknown DLPack version,
-        misaligned elements.
+        A refusal of the producer, an unknown DLPack version, misaligned elements.
     UnsupportedDtypeError
         A dtype that numjit has no element type for.
     """
-    device_type, device_id = array.__dlpack_device__()
-    device = _device(int(device_type), int(device_id))
     capsule = _export(array, None if device is CPU else stream)
     tensor, readonly = _open(capsule)
-    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
-    strides = (
-        tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else contiguous_strides(shape)
-    )
-    dtype = _dtype(tensor)
-    pointer = (tensor.data or 0) + tensor.byte_offset if math.prod(shape) else 0
+    data, _, _, rank, code, bits, lanes, sizes, steps, offset = tensor
+    shape = _numbers(sizes, rank)
+    strides = _numbers(steps, rank) if steps else contiguous_strides(shape)
+    dtype = _dtype(code, bits, lanes)
+    pointer = 0 if 0 in shape else data + offset
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
         raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
     library = library_of(type(array)) or "dlpack"
@@ -142,35 +130,47 @@ def _export(array: Any, stream: int | None) -> Any:
             return array.__dlpack__(max_version=(1, 0), **keywords)
         except TypeError:  # older than DLPack 1.0
             return array.__dlpack__(**keywords)
-    except Exception as error:  # producers raise BufferError, RuntimeError, ValueError and their own
-        raise UnsupportedArrayError(
-            f"{type(array).__module__}.{type(array).__qualname__}.__dlpack__ refused: {error}; "
-            "pass an array that it can export"
-        ) from error
+    except Exception as error:
+        raise _refused(array, "__dlpack__", error) from error
 
 
-def _open(capsule: Any) -> tuple[Any, bool]:
-    """Return the tensor inside a capsule and whether it is read-only (unknown counts as no)."""
+def _refused(array: Any, method: str, error: Exception) -> UnsupportedArrayError:
+    """Return what to raise: producers raise BufferError, RuntimeError, ValueError and their own."""
+    return UnsupportedArrayError(
+        f"{type(array).__module__}.{type(array).__qualname__}.{method} refused: {error}; "
+        "pass an array that it can export"
+    )
+
+
+def _open(capsule: Any) -> tuple[tuple[int, ...], bool]:
+    """Return the fields of the tensor in a capsule, and whether it is read-only (unknown counts as no)."""
     if _capsule_is_valid(capsule, b"dltensor_versioned"):
-        managed = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
-        if managed.major != 1:
+        address = _capsule_pointer(capsule, b"dltensor_versioned")
+        raw = ctypes.string_at(address, _VERSIONED.size + _TENSOR.size)
+        major, minor, flags = _VERSIONED.unpack_from(raw)
+        if major != 1:
             raise UnsupportedArrayError(
-                f"DLPack version {managed.major}.{managed.minor} is not known to numjit; "
+                f"DLPack version {major}.{minor} is not known to numjit; "
                 "convert the array with its own library first"
             )
-        return managed.tensor, bool(managed.flags & _READ_ONLY)
+        return _TENSOR.unpack_from(raw, _VERSIONED.size), bool(flags & _READ_ONLY)
     if _capsule_is_valid(capsule, b"dltensor"):
-        return _Tensor.from_address(_capsule_pointer(capsule, b"dltensor")), False
+        address = _capsule_pointer(capsule, b"dltensor")
+        return _TENSOR.unpack(ctypes.string_at(address, _TENSOR.size)), False
     raise UnsupportedArrayError(
         "__dlpack__ returned no fresh DLPack capsule; pass the array itself, not a used export"
     )
 
 
-def _dtype(tensor: Any) -> DType:
-    found = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+def _numbers(address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"={count}q", ctypes.string_at(address, 8 * count)) if count else ()
+
+
+def _dtype(code: int, bits: int, lanes: int) -> DType:
+    found = _DTYPES.get((code, bits)) if lanes == 1 else None
     if found is None:
         raise UnsupportedDtypeError(
-            f"a DLPack array of type code {tensor.code}, {tensor.bits} bits and {tensor.lanes} lanes is not "
+            f"a DLPack array of type code {code}, {bits} bits and {lanes} lanes is not "
             f"supported; use one of {', '.join(d.name for d in dtypes.ALL)}"
         )
     return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +15,29 @@ from numjit.arrays.view import CPU, ArrayView
 from numjit.dtypes import DType, from_name
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 
-__all__ = ["from_numpy_dtype", "read", "to_numpy_dtype"]
+__all__ = ["address_of", "from_numpy_dtype", "read", "to_numpy_dtype"]
 
 _dtypes: dict[Any, DType] = {}
 _numpy_dtypes: dict[DType, Any] = {}
 _new = tuple.__new__  # a third of the time that the class takes with keywords
 _ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def _find_address_of() -> Callable[[Any], int]:
+    """Return what tells an array's address: the first field of its struct, if that is where it is.
+
+    NumPy itself makes an object for each question, which takes five times as long.
+    """
+    word, place = ctypes.c_size_t.from_address, object.__basicsize__
+    if sys.implementation.name == "cpython":
+        probes = [np.empty(n) for n in (3, 1000)]
+        if all(word(id(probe) + place).value == probe.ctypes.data for probe in probes):
+            return lambda array: word(id(array) + place).value
+    return lambda array: int(array.ctypes.data)
+
+
+#: Returns the address of an array's element at index 0.
+address_of = _find_address_of()
 
 
 def from_numpy_dtype(dtype: Any) -> DType:
@@ -71,11 +91,18 @@ def to_numpy_dtype(dtype: DType) -> Any:
     return found
 
 
-def read(array: Any) -> ArrayView:
+def read(array: Any, library: str = "numpy", original: Any = None) -> ArrayView:
     """View a NumPy array.
 
     An array whose strides are no multiples of the element size, or whose elements are not aligned, is
     viewed through an aligned copy (`ArrayView.copied`).
+
+    Parameters
+    ----------
+    array
+        The array.
+    library, original
+        Another library, and its array that is seen as this one; that must not be written.
 
     Raises
     ------
@@ -88,23 +115,30 @@ def read(array: Any) -> ArrayView:
         raise UnsupportedArrayError("masked arrays are not supported; use x.filled(value)")
     dtype = from_numpy_dtype(array.dtype)
     shape, byte_strides, itemsize = array.shape, array.strides, dtype.itemsize
-    strides = tuple([stride // itemsize for stride in byte_strides])
-    if not array.size:
-        return _view(0, dtype, array, strides, array)
-    if not array.flags.aligned or (not array.flags.forc and _has_odd_stride(byte_strides, shape, itemsize)):
-        copy = array.copy()
-        strides = tuple([stride // itemsize for stride in copy.strides])
-        return _view(copy.ctypes.data, dtype, array, strides, copy)
-    return _view(array.ctypes.data, dtype, array, strides, array)
+    owner = array
+    flags = array.flags
+    odd = not flags.aligned or (not flags.forc and _has_odd_stride(byte_strides, shape, itemsize))
+    if odd and array.size:
+        owner = array.copy()
+    pointer = address_of(owner) if array.size else 0
+    strides = _element_strides(owner.strides, itemsize)
+    readonly = library != "numpy" or not flags.writeable
+    return _new(
+        ArrayView,
+        (
+            pointer, dtype, shape, strides, CPU, library, owner, array if original is None else original,
+            False, False, readonly, False, False, owner is not array, None,
+        ),
+    )  # fmt: skip
+
+
+@functools.lru_cache(1024)
+def _element_strides(byte_strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    return tuple([stride // itemsize for stride in byte_strides])
 
 
 def _has_odd_stride(byte_strides: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> bool:
     return any(stride % itemsize and size > 1 for stride, size in zip(byte_strides, shape, strict=True))
-
-
-def _view(pointer: int, dtype: DType, array: Any, strides: tuple[int, ...], owner: Any) -> ArrayView:
-    fields = (pointer, dtype, array.shape, strides, CPU, "numpy", owner, array, False, False)
-    return _new(ArrayView, (*fields, not array.flags.writeable, False, False, owner is not array, None))
 
 
 def _is_masked(array: Any) -> bool:

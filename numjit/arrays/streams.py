@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any
 
-from numjit.arrays.view import ArrayView
+from numjit.arrays.view import ArrayView, Device
 
-__all__ = ["dlpack_stream", "launch_stream", "producers"]
+__all__ = ["LEGACY_STREAM", "dlpack_stream", "launch_stream", "producers"]
 
 #: The legacy default stream, by the name that both protocols give it (0 is forbidden there).
-_LEGACY = 1
+LEGACY_STREAM = 1
 
 
 def launch_stream(views: Iterable[ArrayView], device_index: int, output_library: str = "") -> int:
@@ -46,13 +45,13 @@ def launch_stream(views: Iterable[ArrayView], device_index: int, output_library:
         return _cupy_stream(device_index)
     if first is not None and first.stream is not None:
         return first.stream
-    return _LEGACY
+    return LEGACY_STREAM
 
 
 def producers(views: Iterable[ArrayView], stream: int) -> tuple[int, ...]:
     """Return the streams, each once, that `stream` must wait for before it reads (or writes) the arrays."""
-    wanted = stream or _LEGACY
-    found = dict.fromkeys(view.stream or _LEGACY for view in views if view.stream is not None)
+    wanted = stream or LEGACY_STREAM
+    found = dict.fromkeys(view.stream or LEGACY_STREAM for view in views if view.stream is not None)
     found.pop(wanted, None)
     return tuple(found)
 
@@ -64,17 +63,21 @@ def torch_stream(device_index: int) -> int:
     return int(torch._C._cuda_getCurrentRawStream(device_index))
 
 
-def dlpack_stream(obj: Any) -> int:
+def dlpack_stream(device: Device) -> int:
     """Return the stream to ask a DLPack producer for, before the other operands are known.
 
     torch's current stream where torch is in use, else the legacy default one. Where the call then runs on
     another stream, `producers` says so and the order is made by an event.
     """
     torch = sys.modules.get("torch")
-    if torch is None or not getattr(torch, "cuda", None) or not torch.cuda.is_initialized():
-        return _LEGACY
-    device_type, index = obj.__dlpack_device__()
-    return torch_stream(int(index)) or _LEGACY if int(device_type) in (2, 13) else _LEGACY
+    if (
+        device.kind != "cuda"
+        or torch is None
+        or not getattr(torch, "cuda", None)
+        or not torch.cuda.is_initialized()
+    ):
+        return LEGACY_STREAM
+    return torch_stream(device.index) or LEGACY_STREAM
 
 
 def _cupy_stream(device_index: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ CPU = Device("cpu")
 META = Device("meta")
 
 
+@functools.cache
 def cuda(index: int) -> Device:
     """Return the device ``cuda:<index>``."""
     return Device("cuda", index)

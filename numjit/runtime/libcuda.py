@@ -57,6 +57,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetAttribute": (Result(_int), _int, _int),
     "cuDeviceTotalMem": (Result(_size), _int),
     "cuDevicePrimaryCtxRetain": (Result(HANDLE), _int),
+    "cuCtxGetCurrent": (Result(HANDLE),),
     "cuCtxGetDevice": (Result(_int),),
     "cuCtxPushCurrent": (_address,),
     "cuCtxPopCurrent": (Result(HANDLE),),
@@ -112,22 +113,11 @@ class DriverLibrary(CLibrary):
     def __init__(self, path: str | None = None) -> None:
         name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
         super().__init__(ctypes.CDLL(path or name), _PROTOTYPES, _too_old, _SYMBOLS)
-        # The two of every launch, without what the general way costs.
-        self.cuCtxGetCurrent = self._current_context()
+        # That of every launch, without what the general way costs.
         self.cuLaunchKernel: Callable[..., int] = self.function(
             "cuLaunchKernel", _address, *(_uint,) * 7, _address, _address, _address
         )
         """Answers the code alone."""
-
-    def _current_context(self) -> Callable[[], tuple[int, int]]:
-        function = self.function("cuCtxGetCurrent", _address)
-        handle, reference = HANDLE, ctypes.byref
-
-        def current() -> tuple[int, int]:
-            found = handle()
-            return function(reference(found)), found.value
-
-        return current
 
     def cuDeviceGetName(self, device: int) -> tuple[int, bytes]:  # noqa: N802
         """Return the code and a device's name."""

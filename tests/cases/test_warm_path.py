@@ -340,6 +340,20 @@ def test_an_interface_waits_for_its_stream_in_every_call(operation):
         same(result, torch.full_like(x, 2 * k))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_jax_arrays_are_warm_and_answer_tensors(operation, dtype, monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    numpy = pytest.importorskip("jax.numpy")
+    x = numpy.arange(12, dtype=dtype).reshape(3, 4)
+    operation(x, x)
+    module = sys.modules["numjit.elementwise"]
+    monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
+    for k in range(3):
+        expected = torch.arange(12).reshape(3, 4) * (k + 1)
+        result = operation(x, x + 0, alpha=k)
+        same(result.cpu(), expected.to(getattr(torch, dtype)))
+
+
 @pytest.mark.gpu
 def test_numba_arrays_are_warm_and_answer_numba_arrays(operation, monkeypatch):
     cuda = pytest.importorskip("numba.cuda")
@@ -352,3 +366,67 @@ def test_numba_arrays_are_warm_and_answer_numba_arrays(operation, monkeypatch):
         result = operation(x, x, alpha=k)
         assert type(result) is type(x)
         np.testing.assert_array_equal(result.copy_to_host(), host * k + host)
+
+
+@pytest.mark.gpu
+def test_numba_arrays_that_repeat_elements(operation):
+    cuda = pytest.importorskip("numba.cuda")
+    row = torch.arange(4.0, device="cuda")
+    x = cuda.as_cuda_array(row.expand(3, 4))
+    assert x.strides == (0, 4)
+    expected = (2 * row).expand(3, 4).cpu().numpy()
+    for _ in range(3):
+        np.testing.assert_array_equal(operation(x, x).copy_to_host(), expected)
+
+
+@pytest.mark.gpu
+def test_memory_of_numba_results(operation):
+    """It is torch's where that goes by the stream that Numba's streams wait for, and else Numba's own."""
+    cuda = pytest.importorskip("numba.cuda")
+    host = np.arange(4096, dtype=np.float32)
+    x = cuda.to_device(host)
+    operation(x, x)
+    before = torch.cuda.memory_allocated()
+    result = operation(x, x)
+    assert isinstance(result.gpu_data.owner, torch.Tensor)
+    assert torch.cuda.memory_allocated() - before == host.nbytes
+    part = result[1000:2000]
+    assert result.gpu_data.context.device.id == x.gpu_data.context.device.id == 0
+    del result
+    others = [operation(x, x, alpha=0) for _ in range(8)]  # would take the memory, were it free
+    np.testing.assert_array_equal(part.copy_to_host(), 2 * host[1000:2000])
+    del part, others
+    assert torch.cuda.memory_allocated() == before
+    with torch.cuda.stream(torch.cuda.Stream()):
+        own = operation(x, x)
+    assert not isinstance(own.gpu_data.owner, torch.Tensor)
+    stream = cuda.stream()
+    bound = x.bind(stream)
+    operation(bound, bound)
+    ordered = operation(bound, bound)
+    assert not isinstance(ordered.gpu_data.owner, torch.Tensor)
+    assert torch.cuda.memory_allocated() == before
+    stream.synchronize()
+    for made in (own, ordered):
+        np.testing.assert_array_equal(made.copy_to_host(), 2 * host)
+
+
+@pytest.mark.gpu
+def test_numba_kernels_take_numba_results(operation):
+    """Also on streams of Numba's, whose work comes before whatever gets the memory next."""
+    cuda = pytest.importorskip("numba.cuda")
+    x = cuda.to_device(np.arange(1 << 16, dtype=np.float32))
+    operation(x, x)
+    stream = cuda.stream()
+    sums = []
+    for k in range(20):
+        result = operation(x, x, alpha=k)
+        kept = cuda.device_array_like(x)
+        torch.cuda._sleep(1_000_000)
+        kept.copy_to_device(result, stream=stream)
+        del result  # while the copy of it is queued
+        torch.full((1 << 16,), -1.0, device="cuda")
+        sums.append(kept)
+    stream.synchronize()
+    for k, kept in enumerate(sums):
+        np.testing.assert_array_equal(kept.copy_to_host(), (k + 1) * x.copy_to_host())

@@ -287,6 +287,27 @@ class TestNumpy:
         seen = view(array)
         assert (seen.copied, seen.pointer % 4) == (True, 0)
 
+    def test_addresses_are_numpys(self):
+        from numjit.arrays.numpy_arrays import _find_address_of, address_of
+
+        class Subclass(np.ndarray): ...
+
+        array = np.arange(60.0).reshape(3, 4, 5)
+        fixed = array.copy()
+        fixed.flags.writeable = False
+        for one in (
+            array,
+            array[1:, ::2],
+            array[::-1].T,
+            fixed,
+            array.view(Subclass),
+            np.array(3.0),
+        ):
+            assert address_of(one) == one.ctypes.data
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys.implementation, "name", "another")
+            assert _find_address_of()(array) == array.ctypes.data
+
     @pytest.mark.parametrize("dtype", [">f4", ">i8", ">c16"])
     def test_foreign_byte_order_is_refused(self, dtype):
         with pytest.raises(UnsupportedDtypeError, match=r"byte order.*astype"):
@@ -409,6 +430,69 @@ class TestCudaInterface:
         assert view(OnCpu(np.arange(3))).library == "dlpack"
 
 
+class DeviceNDArray:
+    """A Numba device array, as far as it is read."""
+
+    def __init__(self, shape, strides, pointer=0x7000, dtype="f4", stream=0):
+        self.shape, self.strides, self.dtype, self.stream = shape, strides, np.dtype(dtype), stream
+        self.device_ctypes_pointer = ctypes.c_void_p(pointer)
+
+    @property
+    def __cuda_array_interface__(self):
+        raise AssertionError("takes too long")
+
+
+class TestNumba:
+    @pytest.fixture(autouse=True)
+    def _numba_is_there(self, monkeypatch):
+        module = types.ModuleType("numba.cuda.cudadrv.devicearray")
+        module.DeviceNDArray = DeviceNDArray
+        monkeypatch.setattr(DeviceNDArray, "__module__", module.__name__)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(adapters, "_readers", {})
+        monkeypatch.setattr("numjit.runtime.devices.pointer_device", {0x7000: 1}.__getitem__)
+
+    def test_attributes_are_read(self):
+        source = DeviceNDArray((2, 3), (4, 8))
+        seen = view(source)
+        assert seen[:6] == (0x7000, dtypes.float32, (2, 3), (1, 2), cuda(1), "numba")
+        assert (seen.owner, seen.original, seen.stream, seen.readonly) == (source, source, None, False)
+
+    def test_repeated_elements_are_not_taken_for_contiguous(self):
+        """Numba's interface leaves out strides of which some are 0."""
+        assert view(DeviceNDArray((3, 4), (0, 4))).strides == (0, 1)
+
+    def test_streams(self):
+        class Stream:
+            def __int__(self):
+                return 0x55
+
+        assert view(DeviceNDArray((3,), (4,), stream=Stream())).stream == 0x55
+
+    def test_without_elements(self):
+        assert view(DeviceNDArray((0, 3), (12, 4), pointer=None)).pointer == 0
+
+    @pytest.mark.parametrize(
+        ("changes", "error", "text"),
+        [
+            ({"dtype": [("a", "f4")]}, UnsupportedDtypeError, "DLPack"),
+            ({"dtype": "M8[s]"}, UnsupportedDtypeError, "not supported"),
+            ({"strides": (6,)}, UnsupportedArrayError, "contiguous copy"),
+            ({"pointer": 0x7001}, UnsupportedArrayError, "aligned"),
+        ],
+    )
+    def test_refusals(self, changes, error, text):
+        with pytest.raises(error, match=text):
+            view(DeviceNDArray(**{"shape": (3,), "strides": (4,), **changes}))
+
+    def test_derived_classes_are_asked_for_their_interface(self):
+        class Managed(DeviceNDArray):
+            __module__ = "numba.cuda.cudadrv.devicearray"
+
+        with pytest.raises(AssertionError, match="too long"):
+            view(Managed((3,), (4,)))
+
+
 class TestDlpack:
     @pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if "8_" not in d.name], ids=str)
     def test_torch_producer(self, dtype):
@@ -457,6 +541,59 @@ class TestDlpack:
 
         seen = view(Array(torch.zeros(3, dtype=torch.bfloat16)))
         assert (seen.library, seen.readonly, seen.dtype) == ("jax", True, dtypes.bfloat16)
+
+    def test_jax_arrays_on_the_cpu_are_seen_as_numpy_sees_them(self):
+        class Array:
+            __module__ = "jaxlib._jax"
+
+            def __init__(self, array, deleted=False):
+                self.array, self.deleted = array, deleted
+
+            def is_deleted(self):
+                return self.deleted
+
+            def platform(self):
+                assert not self.deleted, "JAX crashes"
+                return "cpu"
+
+            def __array__(self, dtype=None, copy=None):
+                if self.deleted:
+                    raise RuntimeError("Array has been deleted")
+                return self.array
+
+        array = np.arange(6.0).reshape(2, 3).T
+        source = Array(array)
+        seen = view(source)
+        assert seen[:6] == (array.ctypes.data, dtypes.float64, (3, 2), (1, 3), CPU, "jax")
+        assert (seen.original, seen.readonly, seen.copied) == (source, True, False)
+        with pytest.raises(OutputError, match="read-only"):
+            writable_view(source)
+        with pytest.raises(UnsupportedArrayError, match="JAX refused: Array has been deleted"):
+            view(Array(array, deleted=True))
+
+    def test_what_jax_has_elsewhere_goes_by_dlpack(self):
+        class Array(Dlpack):
+            __module__ = "jaxlib._jax"
+
+            def is_deleted(self):
+                return False
+
+            def platform(self):
+                return "gpu"
+
+            def __array__(self, dtype=None, copy=None):
+                raise AssertionError("would be copied to the host")
+
+        seen = view(Array(np.arange(3.0), device=(2, 1)))
+        assert (seen.library, seen.device, seen.stream) == ("jax", cuda(1), 1)
+
+    def test_a_producer_that_does_not_know_its_device_is_told_of(self):
+        class Array(Dlpack):
+            def __dlpack_device__(self):
+                raise TypeError("object of type 'NoneType' has no len()")
+
+        with pytest.raises(UnsupportedArrayError, match=r"Array\.__dlpack_device__ refused: .* has no len"):
+            view(Array(np.arange(3.0)))
 
     def test_memory_lives_until_the_view_dies(self):
         buffer = bytearray(np.arange(1000.0).tobytes())  # cannot be resized while anybody holds it
@@ -587,6 +724,16 @@ class TestAllocate:
         tensor, seen = allocate.empty("torch", (2, 3), (1, 2), dtypes.float16, cuda(0), like=like)
         assert (tensor.fake_mode, str(tensor.device), tensor.stride()) == (mode, "cuda:0", (1, 2))
         assert (seen.fake, seen.pointer) == (True, 0)
+
+    @pytest.mark.parametrize("strides", [(3, 1), (1, 2), (8, 2)])
+    def test_array_after_array(self, strides):
+        make = allocate.allocator("numpy", (2, 3), strides, dtypes.int16, CPU)
+        (one, first), (other, second) = make(0), make(0)
+        assert one.shape == other.shape == (2, 3)
+        assert one.dtype == other.dtype == np.int16
+        assert view(one).strides == view(other).strides == strides
+        assert (first, second) == (one.ctypes.data, other.ctypes.data)
+        assert first != second
 
     def test_what_numpy_cannot_hold(self):
         with pytest.raises(UnsupportedDtypeError, match="complex32"):
