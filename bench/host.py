@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 import numjit
@@ -175,7 +176,7 @@ def _more_cases(device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Host
     found["registered add"] = HostCase(
         {"numjit": (registered, (x, y), {}), BARE: (bare, (x, y), {})}, {BARE: 1.3}
     )
-    return found | (_foreign_cases(x, y) if device == "cuda" else {})
+    return found | (_foreign_cases(x, y) if device == "cuda" else _host_array_cases(x, y))
 
 
 class _Interface:
@@ -209,6 +210,27 @@ def _foreign_cases(x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
     found["add of interface arrays"] = HostCase(
         {"numjit": (cases.add, (_Interface(x), _Interface(y)), {}), IN_PYTHON: python}, {IN_PYTHON: 2.0}
     )
+    return found
+
+
+def _host_array_cases(x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
+    """Return calls on the CPU's arrays of other libraries; results are NumPy's, and of JAX's torch's."""
+    python: Call = (cases.add, (x, y), {})
+    a, b = x.numpy(), y.numpy()
+    found = {
+        "add of NumPy arrays": HostCase(
+            {"numjit": (cases.add, (a, b), {}), "NumPy": (np.add, (a, b), {}), IN_PYTHON: python},
+            {IN_PYTHON: 2.0},
+        )
+    }
+    with contextlib.suppress(ImportError):
+        import jax.numpy
+
+        c, d = jax.numpy.asarray(a), jax.numpy.asarray(b)
+        found["add of JAX arrays"] = HostCase(
+            {"numjit": (cases.add, (c, d), {}), "JAX": (jax.numpy.add, (c, d), {}), IN_PYTHON: python},
+            {IN_PYTHON: 2.0},
+        )
     return found
 
 
@@ -342,7 +364,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ratios[name] = paired(times, operator.truediv)
         if LAUNCH in times:
             above[name] = paired(times, operator.sub)[LAUNCH]
-        goals[name] = case.goals
+        # On the CPU torch's operators are no goal: numjit's calls are Python's there.
+        goals[name] = case.goals if device == "cuda" else {IN_PYTHON: 2.0} if IN_PYTHON in case.calls else {}
     document = {
         "environment": environment(device),
         "launcher": launcher,

@@ -40,7 +40,7 @@ def environment(device: str) -> dict[str, Any]:
     if device == "cuda":
         found["device"] = torch.cuda.get_device_name()
         found["cuda"] = torch.version.cuda
-    for name in ("numba", "numba-cuda", "cupy-cuda13x", "triton", "numpy"):
+    for name in ("numba", "numba-cuda", "cupy-cuda13x", "triton", "numpy", "jax"):
         found[name] = version_of(name)
     return found
 

@@ -12,7 +12,6 @@ from numjit import build, dtypes, warm_arrays
 from numjit.arguments import Arguments, Nullary, default_dtype, named
 from numjit.arrays.allocate import empty
 from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
-from numjit.arrays.streams import launch_stream, producers
 from numjit.arrays.torch_arrays import count_write
 from numjit.arrays.view import ArrayView, Device
 from numjit.binding import RESERVED
@@ -230,10 +229,9 @@ class Call:
             plan.runner([*pointers, 0] if plan.numbered else pointers, values)
             return
         given = [seen for seen in outs if seen is not None]
-        order = [*arguments.arrays, *given]
-        stream = launch_stream(order, device.index, "" if all(outs) else library)
-        for producer in producers(order, stream):
-            streams.wait_for(stream, producer, device.index)
+        stream = warm_arrays.ordered_stream(
+            [*arguments.arrays, *given], device.index, "" if all(outs) else library
+        )
         numbers: list[float] = [
             seen.pointer + offset for seen, offset in zip(memory, plan.offsets, strict=not plan.numbered)
         ]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numjit.launcher.attach import FastCalls
     from numjit.warm import Entry
 
-__all__ = ["INT64", "NUMBERS", "Seen", "key", "maker", "run"]
+__all__ = ["INT64", "NUMBERS", "Seen", "key", "maker", "ordered_stream", "run"]
 
 #: Numbers of which the type alone is part of a key; ints too, below this.
 INT64 = 1 << 63
@@ -164,12 +164,19 @@ def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCall
 
 
 def _stream(entry: Entry, views: Sequence[ArrayView] | None) -> int:
-    """Return the stream of a call on a GPU, which what makes its operands comes before."""
     if views is None:
         return sys.modules["cupy"].cuda.get_current_stream(entry.device_index).ptr  # type: ignore[no-any-return]
-    stream = launch_stream(views, entry.device_index, entry.results)
+    return ordered_stream(views, entry.device_index, entry.results)
+
+
+def ordered_stream(views: Sequence[ArrayView], device_index: int, output_library: str) -> int:
+    """Return the stream of a call on a GPU, which runs after what makes the arrays.
+
+    The parameters are those of `numjit.arrays.streams.launch_stream`.
+    """
+    stream = launch_stream(views, device_index, output_library)
     for producer in producers(views, stream):
-        wait_for(stream, producer, entry.device_index)
+        wait_for(stream, producer, device_index)
     return stream
 
 

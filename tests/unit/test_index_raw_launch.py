@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import numjit
-from numjit import build, call
+from numjit import build, call, warm_arrays
 from numjit.arguments import read_arguments
 from numjit.arrays.adapters import view
 from numjit.arrays.view import cuda
@@ -30,8 +30,7 @@ def gpu_call(monkeypatch):
     monkeypatch.setattr(devices, "has_fast_memory", lambda _: False)
     monkeypatch.setattr(devices, "limiting_shared_bytes", lambda *_: 0)
     monkeypatch.setattr(build, "build_kernel", lambda *_: None)
-    monkeypatch.setattr(call, "launch_stream", lambda *_: 0)
-    monkeypatch.setattr(call, "producers", lambda *_: [])
+    monkeypatch.setattr(warm_arrays, "ordered_stream", lambda *_: 0)
 
     def run(functor, arguments, out):
         own = functor._call
