@@ -151,7 +151,8 @@ def _linked(inputs: Sequence[tuple[bytes, int, bytes]], cc: tuple[int, int], *op
         _call(library, "nvJitLinkComplete", handle)
         yield handle
     except _RefusedError as error:
-        raise ToolchainError(_explain(library, handle, error, cc)) from error
+        names = " and ".join(name.decode() for name, _, _ in inputs) or "nothing"
+        raise ToolchainError(_explain(library, handle, error, f"{names} for sm_{cc[0]}{cc[1]}")) from error
     finally:
         if handle:
             library.nvJitLinkDestroy(ctypes.byref(HANDLE(handle)))
@@ -161,12 +162,12 @@ def _read(library: CLibrary, handle: int, what: str) -> bytes:
     return libraries.read(functools.partial(_call, library), f"nvJitLinkGet{what}", handle)
 
 
-def _explain(library: CLibrary, handle: int, error: Exception, cc: tuple[int, int]) -> str:
+def _explain(library: CLibrary, handle: int, error: Exception, what: str) -> str:
     log = _read(library, handle, "ErrorLog").rstrip(b"\0").decode(errors="replace").strip() if handle else ""
     major, minor = version()
     first = log.splitlines()[0] if log else str(error)
     return (
-        f"nvJitLink {major}.{minor} could not link a kernel for sm_{cc[0]}{cc[1]}: {first}\n"
+        f"nvJitLink {major}.{minor} could not link {what}: {first}\n"
         "NVRTC, NVVM and nvJitLink must be of one CUDA version: pip install 'numjit[cu13]' "
         "(or [cu12]) keeps them together; python -m numjit info shows what is found."
     )

@@ -127,7 +127,11 @@ def test_errors_of_a_functor_and_of_a_shell_come_through(monkeypatch, tmp_path):
     def broken(spec, cc):
         raise ToolchainError("no shells today; come back")
 
-    other = numjit.elementwise("template <typename T> T f(T x) { return x * T(3); }").functor
+    other = numjit.elementwise("template <typename T> T thrice(T x) { return x * T(3); }").functor
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "shell_code", lambda spec, cc: (b"no code", "shell"))
+        with pytest.raises(ToolchainError, match="could not link shell and thrice for sm_90"):
+            link(other)
     with monkeypatch.context() as patch:
         patch.setattr(build, "shell_code", broken)
         with pytest.raises(ToolchainError, match="no shells today"):

@@ -164,7 +164,7 @@ def test_numbers_and_names_are_those_of_cuda_bindings():
 def test_a_refused_link_says_why():
     pytest.importorskip("cuda.pathfinder")
     with pytest.raises(
-        ToolchainError, match=r"nvJitLink \d+\.\d could not link a kernel for sm_90: .*\n.*numjit info"
+        ToolchainError, match=r"nvJitLink \d+\.\d could not link junk for sm_90: .*\n.*numjit info"
     ):
         nvjitlink.link([("junk", b"no code at all")], (9, 0))
     with pytest.raises(ToolchainError, match=r"sm_11"):
