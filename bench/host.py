@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import operator
+import os
 import pathlib
 import statistics
 import sys
@@ -210,28 +211,32 @@ def _foreign_cases(x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
     found["add of interface arrays"] = HostCase(
         {"numjit": (cases.add, (_Interface(x), _Interface(y)), {}), IN_PYTHON: python}, {IN_PYTHON: 2.0}
     )
-    return found
+    return found | _jax_cases(x, y, python)
 
 
 def _host_array_cases(x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
     """Return calls on the CPU's arrays of other libraries; results are NumPy's, and of JAX's torch's."""
     python: Call = (cases.add, (x, y), {})
     a, b = x.numpy(), y.numpy()
-    found = {
-        "add of NumPy arrays": HostCase(
-            {"numjit": (cases.add, (a, b), {}), "NumPy": (np.add, (a, b), {}), IN_PYTHON: python},
-            {IN_PYTHON: 2.0},
-        )
-    }
-    with contextlib.suppress(ImportError):
-        import jax.numpy
+    calls: dict[str, Call] = {
+        "numjit": (cases.add, (a, b), {}), "NumPy": (np.add, (a, b), {}), IN_PYTHON: python,
+    }  # fmt: skip
+    return {"add of NumPy arrays": HostCase(calls, {IN_PYTHON: 2.0}), **_jax_cases(x, y, python)}
 
-        c, d = jax.numpy.asarray(a), jax.numpy.asarray(b)
-        found["add of JAX arrays"] = HostCase(
-            {"numjit": (cases.add, (c, d), {}), "JAX": (jax.numpy.add, (c, d), {}), IN_PYTHON: python},
-            {IN_PYTHON: 2.0},
-        )
-    return found
+
+def _jax_cases(x: torch.Tensor, y: torch.Tensor, python: Call) -> dict[str, HostCase]:
+    """Return a call on JAX's arrays, where JAX has the device; the result is a tensor."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the memory is torch's
+    try:
+        import jax
+
+        a, b = (jax.dlpack.from_dlpack(tensor) for tensor in (x, y))
+    except (ImportError, RuntimeError):
+        return {}
+    calls: dict[str, Call] = {
+        "numjit": (cases.add, (a, b), {}), "JAX": (jax.numpy.add, (a, b), {}), IN_PYTHON: python,
+    }  # fmt: skip
+    return {"add of JAX arrays": HostCase(calls, {IN_PYTHON: 2.0})}
 
 
 @functools.cache
