@@ -16,7 +16,7 @@ import numpy as np
 from numjit.arrays.adapters import protocol_reader
 from numjit.arrays.allocate import allocator
 from numjit.arrays.numpy_arrays import address_of, to_numpy_dtype
-from numjit.arrays.streams import launch_stream, producers
+from numjit.arrays.streams import LEGACY_STREAM, launch_stream, producers
 from numjit.arrays.view import CPU
 from numjit.errors import NumjitError
 from numjit.runtime.streams import wait_for
@@ -35,9 +35,10 @@ NUMBERS = frozenset((bool, float, complex))
 
 
 class Seen(tuple[Any, ...]):
-    """A key, and the views of arrays that it was made of, in order."""
+    """A key, with the views of arrays that it was made of, in order, and whether one names a stream."""
 
     views: list[ArrayView]
+    ordered: bool
 
 
 def _peek_numpy(array: Any) -> tuple[Any, ...] | None:
@@ -99,6 +100,7 @@ def key(
     made: list[Any] = [fingerprint, default_dtype]
     library = None
     views: list[ArrayView] = []
+    ordered = False
     for obj in bound:
         kind = type(obj)
         if kind in NUMBERS or (kind is int and -INT64 <= obj < INT64):
@@ -117,6 +119,7 @@ def key(
             if array is None:
                 return None
             pointer, dtype, shape, strides, device, name = array[:6]
+            ordered = ordered or array.stream is not None
             if not shape and device is CPU:
                 return None  # a number
             seen = name, dtype, shape, strides, device, pointer & 15
@@ -128,7 +131,7 @@ def key(
     if not views:
         return tuple(made)
     found = Seen(made)
-    found.views = views
+    found.views, found.ordered = views, ordered
     return found
 
 
@@ -146,7 +149,7 @@ def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCall
     if entry.allocation is None:
         entry.allocation = _allocation(entry)
     views = key.views if isinstance(key, Seen) else None
-    stream = 0 if entry.runner is not None else _stream(entry, views)
+    stream = 0 if entry.runner is not None else _stream(entry, key)
     made = [allocate(stream) for allocate in entry.allocation]
     pointers = [pointer for _, pointer in made]
     if views is not None:
@@ -163,10 +166,15 @@ def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCall
     return made[0][0] if len(made) == 1 else tuple([array for array, _ in made])
 
 
-def _stream(entry: Entry, views: Sequence[ArrayView] | None) -> int:
-    if views is None:
+def _stream(entry: Entry, key: tuple[Any, ...]) -> int:
+    """Return the stream of a call on a GPU, as `ordered_stream` does where arrays name streams."""
+    if not isinstance(key, Seen):
         return sys.modules["cupy"].cuda.get_current_stream(entry.device_index).ptr  # type: ignore[no-any-return]
-    return ordered_stream(views, entry.device_index, entry.results)
+    if not key.ordered and entry.results == "torch":
+        return sys.modules["torch"]._C._cuda_getCurrentRawStream(entry.device_index)  # type: ignore[no-any-return]
+    if not key.ordered and entry.library == entry.results == "numba":
+        return LEGACY_STREAM
+    return ordered_stream(key.views, entry.device_index, entry.results)
 
 
 def ordered_stream(views: Sequence[ArrayView], device_index: int, output_library: str) -> int:

@@ -26,8 +26,7 @@ def view(obj: Any) -> ArrayView | None:
     """View an array of any library, or return None where `obj` is no array.
 
     torch tensors are read through their own attributes, then come NumPy arrays, then objects with
-    ``__cuda_array_interface__``, then objects with ``__dlpack__`` (JAX arrays by that only: their other
-    interface has no bfloat16 and says nothing about streams).
+    ``__cuda_array_interface__``, then objects with ``__dlpack__``.
 
     Parameters
     ----------
@@ -145,16 +144,27 @@ def _read_by_dlpack(obj: Any) -> ArrayView | None:
 
 
 def _read_jax(obj: Any) -> ArrayView | None:
-    """View an array of JAX's: on the CPU as the NumPy array that JAX makes of its memory."""
+    """View an array of JAX's, by what is quickest.
+
+    On the CPU that is the NumPy array that JAX makes of its memory. On a GPU it is the interface, as far as
+    JAX has one (in C order, none for bfloat16); that says nothing of streams, so elements must be ready. All
+    else goes by DLPack, which orders JAX's work before the call's.
+    """
     platform = getattr(obj, "platform", None)
     if platform is None:  # a tracer, a key
         return _read_by_dlpack(obj)
+    # Of a deleted array platform() crashes; NumPy is told.
+    if obj.is_deleted() or platform() == "cpu":
+        try:
+            array = np.asarray(obj)
+        except Exception as error:
+            raise UnsupportedArrayError(f"JAX refused: {error}; pass an array that NumPy can view") from error
+        return numpy_arrays.read(array, "jax", obj)
     try:
-        # Of a deleted array platform() crashes; NumPy is told.
-        array = np.asarray(obj) if obj.is_deleted() or platform() == "cpu" else None
-    except Exception as error:
-        raise UnsupportedArrayError(f"JAX refused: {error}; pass an array that NumPy can view") from error
-    return _read_by_dlpack(obj) if array is None else numpy_arrays.read(array, "jax", obj)
+        interface = obj.__cuda_array_interface__ if obj.is_ready() else None
+    except Exception:  # noqa: BLE001 - what JAX raises is its own, and DLPack says what is wrong
+        interface = None
+    return _read_by_dlpack(obj) if interface is None else cuda_interface.read_jax(obj, interface)
 
 
 _BY_PROTOCOL = (_read_by_protocol, _read_by_dlpack, _read_jax, cuda_interface.read_numba)

@@ -199,15 +199,20 @@ def _numba_allocator(
     gpu = cuda.gpus[device.index]
     context = gpu.get_primary_context()
     is_numba_memory = type(context.memory_manager).__module__.partition(".")[0] in ("numba", "numba_cuda")
+    if not is_numba_memory:
+        return make
+    torch_stream: Callable[[int], int] | None = None
 
     def make_numba(stream: int) -> tuple[Any, int]:
+        nonlocal torch_stream
         torch = sys.modules.get("torch")
+        if torch_stream is None and torch is not None and torch.cuda.is_initialized():
+            torch_stream = torch._C._cuda_getCurrentRawStream
         if (
-            stream not in (0, LEGACY_STREAM)
-            or not is_numba_memory
+            stream > LEGACY_STREAM
+            or torch_stream is None
             or torch is None
-            or not torch.cuda.is_initialized()
-            or torch._C._cuda_getCurrentRawStream(device.index)
+            or torch_stream(device.index)
             or gpu.get_primary_context() is not context  # after numba.cuda.close()
         ):
             return make(stream)

@@ -18,7 +18,7 @@ from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
 
-__all__ = ["is_numba_array", "library_of", "read", "read_numba"]
+__all__ = ["is_numba_array", "library_of", "read", "read_jax", "read_numba"]
 
 _LIBRARIES = {"cupy": "cupy", "numba": "numba", "numba_cuda": "numba", "jax": "jax", "jaxlib": "jax"}
 
@@ -67,6 +67,19 @@ def read(array: Any, interface: dict[str, Any]) -> ArrayView:
         _stream(interface),
         readonly=bool(readonly),
     )
+
+
+def read_jax(array: Any, interface: dict[str, Any]) -> ArrayView:
+    """View an array of JAX's through its interface, which says nothing of streams.
+
+    Raises
+    ------
+    UnsupportedArrayError, UnsupportedDtypeError
+        As `read`.
+    """
+    pointer = interface["data"][0] or 0
+    shape, strides = interface["shape"], interface.get("strides")
+    return _view(array, "jax", pointer, interface["typestr"], shape, strides, None, readonly=True)
 
 
 def is_numba_array(cls: type) -> bool:
@@ -180,7 +193,10 @@ def _device(array: Any, library: str, pointer: int) -> Device:
         return cuda(int(array.device.id))
     if not pointer:
         return cuda(0)
+    devices = _devices()
     try:
-        return cuda(_devices().pointer_device(pointer))
+        if library == "jax" and devices.has_one_device():
+            return cuda(0)
+        return cuda(devices.pointer_device(pointer))
     except DeviceError:  # no GPU here: the call says so when it comes to launching
         return cuda(0)

@@ -77,7 +77,7 @@ def dlpack_stream(device: Device) -> int:
         or not torch.cuda.is_initialized()
     ):
         return LEGACY_STREAM
-    return torch_stream(device.index) or LEGACY_STREAM
+    return torch._C._cuda_getCurrentRawStream(device.index) or LEGACY_STREAM
 
 
 def _cupy_stream(device_index: int) -> int:

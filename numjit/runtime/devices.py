@@ -17,6 +17,7 @@ __all__ = [
     "device_name",
     "driver_version",
     "has_fast_memory",
+    "has_one_device",
     "limiting_shared_bytes",
     "max_parameter_bytes",
     "pointer_device",
@@ -119,6 +120,12 @@ def device_count() -> int:
         There is no driver or no GPU.
     """
     return int(check(driver().cuDeviceGetCount(), "count the devices"))
+
+
+@functools.cache
+def has_one_device() -> bool:
+    """Whether the driver sees exactly one device, so that all memory of a GPU is that one's."""
+    return device_count() == 1
 
 
 def driver_version() -> tuple[int, int]:

@@ -355,6 +355,21 @@ def test_jax_arrays_are_warm_and_answer_tensors(operation, dtype, monkeypatch):
 
 
 @pytest.mark.gpu
+def test_work_of_jax_comes_first(operation, monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    numpy = pytest.importorskip("jax.numpy")
+    ones = numpy.ones((4096, 4096))
+    if ones.device.platform != "gpu":
+        pytest.skip("JAX sees no GPU")
+    unready = 0
+    for k in range(6):
+        product = (ones * k) @ ones @ ones / 4096
+        unready += not product.is_ready()
+        same(operation(product, product), torch.full((4096, 4096), 8192.0 * k, device="cuda"))
+    assert unready
+
+
+@pytest.mark.gpu
 def test_numba_arrays_are_warm_and_answer_numba_arrays(operation, monkeypatch):
     cuda = pytest.importorskip("numba.cuda")
     host = np.arange(12, dtype=np.float32).reshape(3, 4)

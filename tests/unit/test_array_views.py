@@ -571,12 +571,16 @@ class TestDlpack:
         with pytest.raises(UnsupportedArrayError, match="JAX refused: Array has been deleted"):
             view(Array(array, deleted=True))
 
-    def test_what_jax_has_elsewhere_goes_by_dlpack(self):
+    @pytest.mark.parametrize("state", ["ready", "busy", "bfloat16"])
+    def test_jax_arrays_on_a_gpu_are_read_by_the_interface_or_in_order(self, state, monkeypatch):
         class Array(Dlpack):
             __module__ = "jaxlib._jax"
 
             def is_deleted(self):
                 return False
+
+            def is_ready(self):
+                return state != "busy"
 
             def platform(self):
                 return "gpu"
@@ -584,8 +588,22 @@ class TestDlpack:
             def __array__(self, dtype=None, copy=None):
                 raise AssertionError("would be copied to the host")
 
-        seen = view(Array(np.arange(3.0), device=(2, 1)))
-        assert (seen.library, seen.device, seen.stream) == ("jax", cuda(1), 1)
+            @property
+            def __cuda_array_interface__(self):
+                if state == "bfloat16":
+                    raise RuntimeError("no such type")
+                data = (self.source.data_ptr(), True)
+                return {"shape": (3,), "typestr": "<f4", "data": data, "version": 2}
+
+        tensor = torch.arange(3, dtype=torch.bfloat16 if state == "bfloat16" else torch.float32)
+        monkeypatch.setattr("numjit.runtime.devices.has_one_device", lambda: False)
+        monkeypatch.setattr("numjit.runtime.devices.pointer_device", {tensor.data_ptr(): 1}.__getitem__)
+        source = Array(tensor, device=(2, 1))
+        seen = view(source)
+        assert (seen.library, seen.device, seen.pointer) == ("jax", cuda(1), tensor.data_ptr())
+        assert (seen.shape, seen.strides, seen.readonly) == ((3,), (1,), True)
+        assert seen.dtype.name == str(tensor.dtype).removeprefix("torch.")
+        assert (seen.stream, bool(source.asked)) == ((None, False) if state == "ready" else (1, True))
 
     def test_a_producer_that_does_not_know_its_device_is_told_of(self):
         class Array(Dlpack):
