@@ -341,17 +341,20 @@ def test_an_interface_waits_for_its_stream_in_every_call(operation):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-def test_jax_arrays_are_warm_and_answer_tensors(operation, dtype, monkeypatch):
+def test_jax_arrays_are_warm_and_answer_tensors(operation, dtype, device, monkeypatch):
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    numpy = pytest.importorskip("jax.numpy")
-    x = numpy.arange(12, dtype=dtype).reshape(3, 4)
+    jax = pytest.importorskip("jax")
+    try:
+        place = jax.devices({"cuda": "gpu"}.get(device, device))[0]
+    except RuntimeError as error:
+        pytest.skip(f"JAX has no such device: {error}")
+    x = jax.device_put(jax.numpy.arange(12, dtype=dtype).reshape(3, 4), place)
     operation(x, x)
     module = sys.modules["numjit.elementwise"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     for k in range(3):
-        expected = torch.arange(12).reshape(3, 4) * (k + 1)
-        result = operation(x, x + 0, alpha=k)
-        same(result.cpu(), expected.to(getattr(torch, dtype)))
+        expected = torch.arange(12, device=device).reshape(3, 4) * (k + 1)
+        same(operation(x, x + 0, alpha=k), expected.to(getattr(torch, dtype)))
 
 
 @pytest.mark.gpu
