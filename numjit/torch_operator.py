@@ -87,8 +87,9 @@ class TorchOp:
         if found is None:
             with _lock:
                 self._require()
+                self._forget_flops()
                 found = self._overloads.get(pattern) or self._add(pattern)
-                self._count_flops()  # torch makes a new packet of all overloads
+                self._count_flops()
         return found
 
     @property
@@ -136,11 +137,9 @@ class TorchOp:
         """Tell ``torch.utils.flop_counter`` what an element costs."""
         import math
 
-        import torch
-        from torch.utils.flop_counter import flop_registry, register_flop_formula
+        from torch.utils.flop_counter import register_flop_formula
 
-        packet = getattr(getattr(torch.ops, self._namespace), self._base)
-        flop_registry.pop(packet, None)
+        packet = self._forget_flops()
         each = self._flops
 
         def formula(*args: Any, out_shape: Any = None, **kwargs: Any) -> int:  # noqa: ARG001
@@ -149,9 +148,25 @@ class TorchOp:
 
         register_flop_formula(packet)(formula)
 
+    def _forget_flops(self) -> Any:
+        """Take the formula out of torch's table, and return the packet of all overloads, whose it is.
+
+        A packet's hash changes with each overload, after which the table finds it by chance: one formula too
+        few, or one left over that a new one collides with.
+        """
+        import torch
+        from torch.utils.flop_counter import flop_registry
+
+        packet = getattr(getattr(torch.ops, self._namespace), self._base)
+        while packet in flop_registry:
+            del flop_registry[packet]
+        return packet
+
     def remove(self) -> None:
         """Take the operator out of torch again."""
         with _lock:
+            if not self._is_removed:
+                self._forget_flops()
             if _registered.get(self.name) is self:
                 del _registered[self.name]
             self._is_removed = True

@@ -719,6 +719,22 @@ def test_dispatch_modes_and_tensor_classes_see_the_operator(device):
         torch.testing.assert_close(result.b, axpy(x + 1, y))
 
 
+def test_one_flop_formula_whatever_overloads_there_are():
+    from torch.utils.flop_counter import flop_registry
+
+    operator = numjit.torch_op("numjit_tests::overloaded", lambda a, b, c, d: a + b * c - d, flops=3)
+    packet = torch.ops.numjit_tests.overloaded
+    x = torch.ones(5)
+    for k in range(1, 16):
+        operator(*(x if k >> place & 1 else 2.0 for place in range(4)))
+        assert sum(key is packet for key in flop_registry) == 1
+    with FlopCounterMode(display=False) as counter:
+        operator(2.0, x, x, x)
+    assert counter.get_total_flops() == 3 * x.numel()
+    operator.remove()
+    assert not any(key is packet for key in flop_registry)
+
+
 def test_flops(device):
     x, y = operands(device)
     counted = numjit.torch_op("numjit_tests::counted", lambda x, y: x * y + 1, flops=2)
