@@ -391,7 +391,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _drawn(rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Return the plot's part of the rows: calls that nothing records, beside others than numjit itself."""
-    own = {"numjit", "numba", IN_PYTHON}
+    own = {"numjit", "numba", "JAX", IN_PYTHON}
     return {
         name: {provider: time for provider, time in found.items() if provider != IN_PYTHON}
         for name, found in rows.items()
