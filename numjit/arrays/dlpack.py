@@ -6,7 +6,7 @@ Layouts and codes: https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpac
 from __future__ import annotations
 
 import ctypes
-import struct
+import math
 from typing import Any
 
 from numjit import dtypes
@@ -19,11 +19,36 @@ from numjit.semantics import contiguous_strides
 __all__ = ["device_of", "read"]
 
 
-# ``DLTensor``: data, device type and number, rank; code, bits and lanes of the dtype; shape, strides, offset.
-# Structures of ctypes take three times as long to read.
-_TENSOR = struct.Struct("=QiiiBBHQQQ")
-#: What comes before it in a ``DLManagedTensorVersioned``: version, manager and deleter, flags.
-_VERSIONED = struct.Struct("=II16xQ")
+class _Tensor(ctypes.Structure):
+    """``DLTensor``."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``; the unversioned ``DLManagedTensor`` begins with its tensor instead."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 _CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost (pinned)
 _CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
@@ -89,11 +114,12 @@ def read(array: Any, device: Device, stream: int) -> ArrayView:
     """
     capsule = _export(array, None if device is CPU else stream)
     tensor, readonly = _open(capsule)
-    data, _, _, rank, code, bits, lanes, sizes, steps, offset = tensor
-    shape = _numbers(sizes, rank)
-    strides = _numbers(steps, rank) if steps else contiguous_strides(shape)
-    dtype = _dtype(code, bits, lanes)
-    pointer = 0 if 0 in shape else data + offset
+    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+    strides = (
+        tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else contiguous_strides(shape)
+    )
+    dtype = _dtype(tensor)
+    pointer = (tensor.data or 0) + tensor.byte_offset if math.prod(shape) else 0
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
         raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
     library = library_of(type(array)) or "dlpack"
@@ -142,35 +168,28 @@ def _refused(array: Any, method: str, error: Exception) -> UnsupportedArrayError
     )
 
 
-def _open(capsule: Any) -> tuple[tuple[int, ...], bool]:
-    """Return the fields of the tensor in a capsule, and whether it is read-only (unknown counts as no)."""
+def _open(capsule: Any) -> tuple[Any, bool]:
+    """Return the tensor inside a capsule and whether it is read-only (unknown counts as no)."""
     if _capsule_is_valid(capsule, b"dltensor_versioned"):
-        address = _capsule_pointer(capsule, b"dltensor_versioned")
-        raw = ctypes.string_at(address, _VERSIONED.size + _TENSOR.size)
-        major, minor, flags = _VERSIONED.unpack_from(raw)
-        if major != 1:
+        managed = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        if managed.major != 1:
             raise UnsupportedArrayError(
-                f"DLPack version {major}.{minor} is not known to numjit; "
+                f"DLPack version {managed.major}.{managed.minor} is not known to numjit; "
                 "convert the array with its own library first"
             )
-        return _TENSOR.unpack_from(raw, _VERSIONED.size), bool(flags & _READ_ONLY)
+        return managed.tensor, bool(managed.flags & _READ_ONLY)
     if _capsule_is_valid(capsule, b"dltensor"):
-        address = _capsule_pointer(capsule, b"dltensor")
-        return _TENSOR.unpack(ctypes.string_at(address, _TENSOR.size)), False
+        return _Tensor.from_address(_capsule_pointer(capsule, b"dltensor")), False
     raise UnsupportedArrayError(
         "__dlpack__ returned no fresh DLPack capsule; pass the array itself, not a used export"
     )
 
 
-def _numbers(address: int, count: int) -> tuple[int, ...]:
-    return struct.unpack(f"={count}q", ctypes.string_at(address, 8 * count)) if count else ()
-
-
-def _dtype(code: int, bits: int, lanes: int) -> DType:
-    found = _DTYPES.get((code, bits)) if lanes == 1 else None
+def _dtype(tensor: Any) -> DType:
+    found = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if found is None:
         raise UnsupportedDtypeError(
-            f"a DLPack array of type code {code}, {bits} bits and {lanes} lanes is not "
+            f"a DLPack array of type code {tensor.code}, {tensor.bits} bits and {tensor.lanes} lanes is not "
             f"supported; use one of {', '.join(d.name for d in dtypes.ALL)}"
         )
     return found
