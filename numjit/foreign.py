@@ -57,9 +57,8 @@ class CLibrary:
     def function(self, symbol: str, *parameters: Any) -> Any:
         """Return a function of the library as it is; calls release the GIL."""
         try:
-            found = self.library[
-                symbol
-            ]  # made anew, so its types are ours; a prototype would be a class each
+            # An object made anew, whose types are ours to set; a prototype would be a class each.
+            found = self.library[symbol]
         except AttributeError:
             raise self._lacking(symbol) from None
         found.restype, found.argtypes = ctypes.c_int, parameters

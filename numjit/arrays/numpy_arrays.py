@@ -26,7 +26,7 @@ _ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 def _find_address_of() -> Callable[[Any], int]:
     """Return what tells an array's address: the first field of its struct, if that is where it is.
 
-    NumPy itself makes an object for each question, which takes five times as long.
+    NumPy itself makes an object for each question, which takes several times as long.
     """
     word, place = ctypes.c_size_t.from_address, object.__basicsize__
     if sys.implementation.name == "cpython":
