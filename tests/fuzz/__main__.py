@@ -19,14 +19,14 @@ def _run(arguments: argparse.Namespace, worker: int) -> Report:
     import torch
 
     torch.set_num_threads(1)
-    report = Report()
+    last = Report()
     for report in fuzz(
         arguments.seed + worker, step=arguments.workers, seconds=arguments.seconds,
         limit=None if arguments.trees is None else -(-arguments.trees // arguments.workers),
         device=arguments.device, profile=arguments.profile, shrinking=arguments.shrink,
     ):  # fmt: skip
-        pass
-    return report
+        last = report
+    return last
 
 
 def main() -> int:

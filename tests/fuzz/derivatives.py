@@ -1,8 +1,8 @@
 """Derivatives of a tree: numjit's in every mode against torch's forward mode of the same computation.
 
-Forward mode takes the branch that an element takes, and so is right where torch's reverse mode multiplies the
-derivative of the branch not taken, an infinity, by 0. Elements whose derivative changes when the operands move a
-little (kinks, ties, jumps, poles) are not judged.
+Forward mode takes the branch that an element takes, and so is right where torch's reverse mode multiplies
+the derivative of the branch not taken, an infinity, by 0. Elements whose derivative changes when the operands
+move a little (kinks, ties, jumps, poles) are not judged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-import numjit
 from numjit.errors import NumjitError
 from tests.fuzz.reference import Run, UndecidedError, Value, evaluate
 
@@ -27,12 +26,12 @@ _MOVES = (0.0, 3e-9, -7e-9)
 class _Plain(Run):
     """An evaluation without bounds, through which torch.func can see."""
 
-    def bounded(self, rule: Any, values: list[Any], tensors: list[Any], result: Value) -> Value:  # noqa: ARG002
+    def bounded(self, rule: Any, values: list[Any], tensors: list[Any], result: Value) -> Value:
         return result
 
 
 def _computation(tree: Any, scalars: dict[str, Any], given: list[Any], places: list[int]) -> Any:
-    """Return the tree as a function of the tensors at `places`: its float results, broadcast, by their places."""
+    """Return the tree as a function of the tensors at `places`: its float results by their places."""
     shape = torch.broadcast_shapes(*(o.shape for o in given if isinstance(o, torch.Tensor)))
 
     def compute(*tensors: torch.Tensor) -> dict[int, torch.Tensor]:
@@ -69,7 +68,7 @@ def _along(function: Any, place: int) -> Any:
 
 
 def _steady(function: Any, tensors: list[torch.Tensor]) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-    """Return a function's results, and where they are finite and do not jump when the tensors move a little."""
+    """Return a function's results, and where they are finite and steady when the tensors move a little."""
     found = []
     for move in _MOVES:
         moved = [t * (1 + move * (1 + k)) + move * (0.3 + k) for k, t in enumerate(tensors)]
@@ -232,8 +231,6 @@ def _close(
         place = tuple(bad.nonzero()[0].tolist())
         raise Mismatch(
             way,
-            f"at {place} ({int(bad.sum())} of {bad.numel()}): {mine[place].item()!r}, torch's {wanted[place].item()!r}",
+            f"at {place} ({int(bad.sum())} of {bad.numel()}): {mine[place].item()!r}, "
+            f"torch's {wanted[place].item()!r}",
         )
-
-
-_ = numjit

@@ -138,7 +138,7 @@ class _Generator:
         rule = self.rule()
         children = [self.element(depth - 1)]
         if rule.second == "exponent":
-            exponents = [e for e in EXPONENTS if isinstance(e, int) and e >= 0 or not self.only_ints()]
+            exponents = [e for e in EXPONENTS if (isinstance(e, int) and e >= 0) or not self.only_ints()]
             children.append(Node("number", value=self.rng.choice(exponents)))
         elif rule.second == "count":
             children.append(Node("number", value=self.rng.randrange(0, 9)))

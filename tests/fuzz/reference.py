@@ -1,14 +1,13 @@
 """What a tree answers by torch's own operations, with a bound on how far off a right answer may be.
 
-16- and 8-bit floats are computed in float32, as numjit does, and everything else in its own dtype. Beside each
-value goes what rounding may have done to it (`error`, zero where every step is exact), carried through an
-operation by trying it a little off; where an error could tip a comparison, the element is `unsure`.
+16- and 8-bit floats are computed in float32, as numjit does, and everything else in its own dtype. Beside
+each value goes what rounding may have done to it (`error`, zero where every step is exact), carried through
+an operation by trying it a little off; where an error could tip a comparison, the element is `unsure`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import operator
 import warnings
 from typing import Any
 
@@ -45,8 +44,8 @@ class Value:
     data
         In the compute dtype.
     proxy
-        A tensor of one element, or of none of dimensions, whose dtype and category are the element's; a Python
-        number where the element is a number that varies (``1 if x > 0 else 2``).
+        A tensor of one element, with a dimension or without, whose dtype and category are the element's; a
+        Python number where the element is a number that varies (``1 if x > 0 else 2``).
     error
         In float64, absolute; None where the value is exact.
     unsure
@@ -96,8 +95,8 @@ def _proxy(rule: Any, values: list[Any]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            common_dtype = common(tuple(proxies))
-            if not any(d in WIDE or d.itemsize == 1 and d.is_floating_point for d in dtypes):
+            common_dtype = common(tuple(proxies[1:] if rule.second == "condition" else proxies))
+            if not any(d in WIDE or (d.itemsize == 1 and d.is_floating_point) for d in dtypes):
                 return rule.answer(*proxies)
     except NotImplementedError:
         pass
@@ -113,9 +112,9 @@ def _proxy(rule: Any, values: list[Any]) -> Any:
     dtype = common_dtype
     if rule.asks:
         dtype = torch.bool
-    elif not rule.integral and not (dtype.is_floating_point or dtype.is_complex):
-        dtype = torch.get_default_dtype()
-    elif rule.name == "nm.angle" and not dtype.is_floating_point:
+    elif (not rule.integral and not (dtype.is_floating_point or dtype.is_complex)) or (
+        rule.name == "nm.angle" and not dtype.is_floating_point
+    ):
         dtype = torch.get_default_dtype()
     return torch.ones((1,) if dims else (), dtype=torch.float32).to(dtype)
 
@@ -167,8 +166,10 @@ _UNSIGNED = {"+", "-", "*", "&", "|", "^", "~", "neg", "==", "!=", "pos"}
 
 
 #: Rules that round nothing.
-_EXACT = {"neg", "pos", "abs", "max", "min", "max3", "float", "nm.maximum", "nm.minimum", "nm.fmax", "nm.fmin",
-          "nm.clamp", "nm.where", "math.fabs", ".real", ".imag", ".conj", "math.copysign", "nm.copysign"}  # fmt: skip
+_EXACT = {
+    "neg", "pos", "abs", "max", "min", "max3", "float", "nm.maximum", "nm.minimum", "nm.fmax", "nm.fmin",
+    "nm.clamp", "nm.where", "math.fabs", ".real", ".imag", ".conj", "math.copysign", "nm.copysign",
+}  # fmt: skip
 
 
 def _numbers_only(values: list[Any]) -> bool:
@@ -288,7 +289,7 @@ class Run:
         unsure = _either(*(v.unsure for v in values if isinstance(v, Value)))
         data = result.data
         inexact = data.dtype.is_floating_point or data.dtype.is_complex
-        # What is added and multiplied may be contracted on a GPU, and a quotient by a number is a product there.
+        # What is added and multiplied may be contracted on a GPU.
         ulps = (
             max(rule.ulps, 1.0)
             if (self.fused and rule.name in ("+", "-", "*", "/", "sum", "**"))
@@ -335,7 +336,9 @@ class Run:
         ):
             # Of zeros of both signs either may be taken.
             unsure = _either(unsure, (data == 0) & self.zeros_differ(tensors))
-        if rule.name in ("int",) and values[0].data.dtype.is_floating_point:
+        if "copysign" in rule.name or rule.name == "nm.signbit":  # nobody says which sign a NaN has
+            unsure = _either(unsure, tensor_of(tensors[-1]).isnan())
+        if rule.name == "int" and values[0].data.dtype.is_floating_point:
             unsure = _either(unsure, ~(values[0].data.abs() < 2.0**62))
         return Value(data, result.proxy, error if inexact else None, unsure)
 
@@ -422,7 +425,7 @@ class Run:
                     names[name] = value
                 case Loop(name, node, inner):
                     count = self.expression(node, names)
-                    if isinstance(count, Value) or isinstance(count, float):
+                    if isinstance(count, Value | float):
                         raise UndecidedError("a loop of a varying number of rounds")
                     for k in range(count):
                         names[name] = k
@@ -551,4 +554,3 @@ def stored(result: Any, shape: Any, dtype: torch.dtype | None = None) -> Value:
 
 
 __all__ += ["Run", "stored"]
-_ = operator

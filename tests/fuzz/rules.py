@@ -1,4 +1,4 @@
-"""What random trees are made of: each operator and function in Python, in C++, in torch, and for plain numbers."""
+"""What random trees are made of: operators and functions in Python, C++, torch, and for plain numbers."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Rule:
     smooth
         Whether torch and numjit agree on derivatives wherever there are any.
     second
-        What the second operand is: an ``exponent`` (a literal), a ``count`` (a small integer), or the first is a
-        ``condition``.
+        What the second operand is: an ``exponent`` (a literal), a ``count`` (a small integer), or that the
+        first is a ``condition``.
     near_zero
         Multiples of eps that an answer may be off where terms of size 1 cancel.
     """
@@ -69,7 +69,7 @@ class Rule:
 
 
 def promoted(function: Callable[..., Any], *, floating: bool = False) -> Callable[..., Any]:
-    """Return a function of tensors and numbers that converts them to their common dtype first, as torch does."""
+    """Return a function that converts tensors and numbers to their common dtype first, as torch does."""
 
     def converted(*values: Any) -> Any:
         dtype = common(values)
@@ -193,10 +193,7 @@ def _add(rule: Rule) -> None:
 def _operators() -> None:
     o = operator
     for symbol, function, kinds in (("+", o.add, "bifc"), ("-", o.sub, "bifc"), ("*", o.mul, "bifc")):
-        ulps = 0 if symbol != "*" else 0
-        _add(
-            Rule(symbol, 2, f"({{}} {symbol} {{}})", function, function, f"({{}} {symbol} {{}})", ulps, kinds)
-        )
+        _add(Rule(symbol, 2, f"({{}} {symbol} {{}})", function, function, f"({{}} {symbol} {{}})", 0, kinds))
     _add(
         Rule(
             "/",
@@ -323,22 +320,24 @@ def _number_min(a: Any, b: Any) -> Any:
     return a if a != a or a <= b else b
 
 
-#: Python's math functions: torch's name, units in the last place, and C++'s name where it is the same function.
+#: Python's math functions: torch's name, and units in the last place.
 _MATH = {
     "exp": ("exp", 4), "exp2": ("exp2", 4), "expm1": ("expm1", 4), "log2": ("log2", 4), "log10": ("log10", 4),
     "log1p": ("log1p", 4), "sqrt": ("sqrt", 1), "sin": ("sin", 4), "cos": ("cos", 4), "tan": ("tan", 6),
     "asin": ("asin", 4), "acos": ("acos", 4), "atan": ("atan", 4), "sinh": ("sinh", 4), "cosh": ("cosh", 4),
-    "tanh": ("tanh", 4), "asinh": ("asinh", 6), "acosh": ("acosh", 6), "atanh": ("atanh", 6), "erf": ("erf", 4),
-    "erfc": ("erfc", 8), "lgamma": ("lgamma", 16), "fabs": ("abs", 0), "log": ("log", 4),
+    "tanh": ("tanh", 4), "asinh": ("asinh", 6), "acosh": ("acosh", 6), "atanh": ("atanh", 6),
+    "erf": ("erf", 4), "erfc": ("erfc", 8), "lgamma": ("lgamma", 16), "fabs": ("abs", 0), "log": ("log", 4),
     "degrees": ("rad2deg", 2), "radians": ("deg2rad", 2),
 }  # fmt: skip
-_IN_CPP = set("exp exp2 expm1 log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-              "erf erfc lgamma log".split())  # fmt: skip
+_IN_CPP = {
+    "exp", "exp2", "expm1", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "log",
+}  # fmt: skip
 _NM_UNARY = {
     "exp": 4, "exp2": 4, "expm1": 4, "log": 4, "log2": 4, "log10": 4, "log1p": 4, "sqrt": 1, "rsqrt": 4,
     "sin": 4, "cos": 4, "tan": 6, "asin": 4, "acos": 4, "atan": 4, "sinh": 4, "cosh": 4, "tanh": 4,
-    "asinh": 6, "acosh": 6, "atanh": 6, "sinc": 8, "angle": 1, "sigmoid": 6, "erf": 4, "erfc": 8, "erfinv": 12,
-    "lgamma": 16, "digamma": 16, "i0": 16, "sign": 0, "sgn": 1, "square": 0, "reciprocal": 1, "frac": 0,
+    "asinh": 6, "acosh": 6, "atanh": 6, "sinc": 8, "angle": 1, "sigmoid": 6, "erf": 4, "erfc": 8,
+    "erfinv": 12, "lgamma": 16, "digamma": 16, "i0": 16, "sign": 0, "sgn": 1, "square": 0, "reciprocal": 1, "frac": 0,
     "floor": 0, "ceil": 0, "trunc": 0, "logit": 8, "softplus": 6, "bitwise_not": 0,
 }  # fmt: skip
 _NM_QUESTIONS = ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit")
@@ -348,8 +347,8 @@ _NM_BINARY = {
     "bitwise_xor": 0, "left_shift": 0, "right_shift": 0, "nextafter": 0,
 }  # fmt: skip
 _KINDS = {
-    **dict.fromkeys(("erf", "erfc", "erfinv", "lgamma", "digamma", "i0", "logit", "atan2", "copysign", "xlogy",
-                     "sign"), "bif"),
+    **dict.fromkeys(("erf", "erfc", "erfinv", "lgamma", "digamma", "i0", "logit", "atan2", "copysign",
+                     "xlogy", "sign"), "bif"),
     **dict.fromkeys(("hypot", "logaddexp", "frac", "softplus", "nextafter"), "f"),
     **dict.fromkeys(("floor", "ceil", "trunc", "fmod", "remainder"), "if"),
     **dict.fromkeys(("gcd", "lcm", "left_shift", "right_shift"), "i"),
@@ -364,14 +363,34 @@ _NEAR_ZERO = {"digamma": 16, "lgamma": 8, "logaddexp": 2}
 _COMPLEX_ULPS = 40
 
 
+def _of_complex(function: Callable[..., Any]) -> Callable[..., Any]:
+    def answer(z: Any) -> Any:
+        return function(z if z.is_complex() else z.to(_complex_of(z.dtype)))
+
+    return answer
+
+
 def _functions() -> None:
     for name, (torch_name, ulps) in _MATH.items():
         answer = _unary(torch_name)
         if name == "fabs":
-            answer = lambda x: torch.abs(x if x.is_floating_point() else x.to(torch.get_default_dtype()))  # noqa: E731
+            answer = promoted(torch.abs, floating=True)
         cpp = f"std::{name}({{}})" if name in _IN_CPP else ""
-        _add(Rule(f"math.{name}", 1, f"math.{name}({{}})", answer, _number_of(getattr(math, name), answer), cpp, ulps,
-                  "bif", "f", integral=False, near_zero=_NEAR_ZERO.get(name, 0)))  # fmt: skip
+        _add(
+            Rule(
+                f"math.{name}",
+                1,
+                f"math.{name}({{}})",
+                answer,
+                _number_of(getattr(math, name), answer),
+                cpp,
+                ulps,
+                "bif",
+                "f",
+                integral=False,
+                near_zero=_NEAR_ZERO.get(name, 0),
+            )
+        )
     for name in ("floor", "ceil", "trunc"):
         _add(
             Rule(
@@ -387,24 +406,80 @@ def _functions() -> None:
             )
         )
     for name, torch_name in (("isnan", "isnan"), ("isinf", "isinf"), ("isfinite", "isfinite")):
-        _add(Rule(f"math.{name}", 1, f"math.{name}({{}})", _unary(torch_name), getattr(math, name), f"std::{name}({{}})", 0, "bif", "f",
-                  asks=True))  # fmt: skip
-    for name, torch_name, ulps in (("atan2", "atan2", 6), ("copysign", "copysign", 0), ("fmod", "fmod", 0),
-                                   ("hypot", "hypot", 4), ("pow", "pow", 8)):  # fmt: skip
+        number = getattr(math, name)
+        cpp = f"std::{name}({{}})"
+        _add(
+            Rule(
+                f"math.{name}",
+                1,
+                f"math.{name}({{}})",
+                _unary(torch_name),
+                number,
+                cpp,
+                0,
+                "bif",
+                "f",
+                asks=True,
+            )
+        )
+    for name, torch_name, ulps in (
+        ("atan2", "atan2", 6),
+        ("copysign", "copysign", 0),
+        ("fmod", "fmod", 0),
+        ("hypot", "hypot", 4),
+        ("pow", "pow", 8),
+    ):
         answer = promoted(_unary(torch_name), floating=True)
         number = _number_of(getattr(math, name), answer)
         cpp = f"std::{name}({{}}, {{}})" if name in ("atan2", "hypot", "copysign") else ""
-        _add(Rule(f"math.{name}", 2, f"math.{name}({{}}, {{}})", answer, number, cpp, ulps, "bif", "f",
-                  integral=False, smooth=name not in ("copysign", "fmod", "pow")))  # fmt: skip
+        _add(
+            Rule(
+                f"math.{name}",
+                2,
+                f"math.{name}({{}}, {{}})",
+                answer,
+                number,
+                cpp,
+                ulps,
+                "bif",
+                "f",
+                integral=False,
+                smooth=name not in ("copysign", "fmod", "pow"),
+            )
+        )
     for name in ("gcd", "lcm"):
-        _add(Rule(f"math.{name}", 2, f"math.{name}({{}}, {{}})", promoted(_unary(name)), getattr(math, name), "", 0, "i",
-                  smooth=False))  # fmt: skip
+        _add(
+            Rule(
+                f"math.{name}",
+                2,
+                f"math.{name}({{}}, {{}})",
+                promoted(_unary(name)),
+                getattr(math, name),
+                "",
+                0,
+                "i",
+                smooth=False,
+            )
+        )
     for name, ulps in _NM_UNARY.items():
         kinds = _KINDS.get(name, "bifc")
         answer = torch.nn.functional.softplus if name == "softplus" else _unary(name)
         integral = name in ("sign", "sgn", "square", "floor", "ceil", "trunc", "bitwise_not")
-        _add(Rule(f"nm.{name}", 1, f"nm.{name}({{}})", answer, None, "", ulps, kinds, integral=integral,
-                  smooth=name not in _NOT_SMOOTH, near_zero=_NEAR_ZERO.get(name, 0)))  # fmt: skip
+        _add(
+            Rule(
+                f"nm.{name}",
+                1,
+                f"nm.{name}({{}})",
+                answer,
+                None,
+                "",
+                ulps,
+                kinds,
+                integral=integral,
+                smooth=name not in _NOT_SMOOTH,
+                near_zero=_NEAR_ZERO.get(name, 0),
+            )
+        )
     for name in _NM_QUESTIONS:
         _add(
             Rule(
@@ -426,8 +501,22 @@ def _functions() -> None:
         answer = promoted(_unary(torch_name), floating=name in _FLOATS)
         if name in ("fmod", "remainder"):
             answer = _safe(_unary(torch_name), torch.zeros_like)
-        _add(Rule(f"nm.{name}", 2, f"nm.{name}({{}}, {{}})", answer, None, "", ulps, _KINDS.get(name, "bif"), integral=name not in _FLOATS,
-                  smooth=name not in _NOT_SMOOTH, near_zero=_NEAR_ZERO.get(name, 0), second="count" if "shift" in name else ""))  # fmt: skip
+        _add(
+            Rule(
+                f"nm.{name}",
+                2,
+                f"nm.{name}({{}}, {{}})",
+                answer,
+                None,
+                "",
+                ulps,
+                _KINDS.get(name, "bif"),
+                integral=name not in _FLOATS,
+                smooth=name not in _NOT_SMOOTH,
+                near_zero=_NEAR_ZERO.get(name, 0),
+                second="count" if "shift" in name else "",
+            )
+        )
     _add(
         Rule(
             "nm.clamp",
@@ -442,11 +531,38 @@ def _functions() -> None:
     )
     where = lambda c, a, b: torch.where(tensor_of(c), *_alike(a, b))  # noqa: E731
     _add(Rule("nm.where", 3, "nm.where({}, {}, {})", where, None, "", 0, "bifc", second="condition"))
-    for name in ("exp", "log", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
-                 "asinh", "acosh", "atanh"):  # fmt: skip
-        answer = lambda z, f=_unary(name): f(z if z.is_complex() else z.to(_complex_of(z.dtype)))  # noqa: E731
-        _add(Rule(f"cmath.{name}", 1, f"cmath.{name}({{}})", answer, getattr(cmath, name), "", _COMPLEX_ULPS, "c",
-                  integral=False))  # fmt: skip
+    for name in (
+        "exp",
+        "log",
+        "log10",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asin",
+        "acos",
+        "atan",
+        "asinh",
+        "acosh",
+        "atanh",
+    ):
+        answer = _of_complex(getattr(torch, name))
+        _add(
+            Rule(
+                f"cmath.{name}",
+                1,
+                f"cmath.{name}({{}})",
+                answer,
+                getattr(cmath, name),
+                "",
+                _COMPLEX_ULPS,
+                "c",
+                integral=False,
+            )
+        )
     _add(Rule(".real", 1, "{}.real", lambda z: z.real if z.is_complex() else z, None, "", 0, "c"))
     _add(
         Rule(

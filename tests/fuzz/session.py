@@ -10,12 +10,11 @@ import time
 import traceback
 from collections.abc import Iterator
 
-import numjit
 from tests.fuzz.generate import PROFILES, random_call, random_tree
 from tests.fuzz.rules import RULES
 from tests.fuzz.shrink import script, shrink
-from tests.fuzz.trial import Mismatch, Trial
 from tests.fuzz.tree import Assign, python_text
+from tests.fuzz.trial import Mismatch, Trial
 
 __all__ = ["Report", "fuzz", "trial_of"]
 
@@ -95,7 +94,7 @@ def fuzz(
             outcome = "mismatch"
             trial, mismatch = shrink(trial, mismatch, shrinking)
             report.failures.append(script(trial, mismatch, seed))
-        except Exception:
+        except Exception:  # noqa: BLE001 -- the run goes on, and fails for it
             report.failures.append(f"# seed {seed}: the fuzzer itself failed\n{traceback.format_exc()}")
             outcome = "error"
         report.outcomes[name, outcome] += 1
@@ -111,6 +110,3 @@ def fuzz(
         yield report
         made += 1
         seed += step
-
-
-_ = numjit

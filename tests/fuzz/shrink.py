@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from tests.fuzz.trial import Mismatch, Trial
 from tests.fuzz.tree import Assign, Branch, Exit, Loop, Node, Tree, cpp_text, python_text
+from tests.fuzz.trial import Mismatch, Trial
 
 __all__ = ["script", "shrink"]
 
@@ -84,7 +84,7 @@ def shrink(trial: Trial, mismatch: Mismatch, seconds: float = 30.0) -> tuple[Tri
                 if (again.way.partition(",")[0], type(again.__cause__)) == kind:
                     trial, mismatch, changed = smaller, again, True
                     break
-            except Exception:  # noqa: BLE001, S112 -- half a tree, such as one that names what is gone
+            except Exception:  # noqa: BLE001 -- half a tree, such as one that names what is gone
                 continue
     return trial, mismatch
 
@@ -134,6 +134,3 @@ def script(trial: Trial, mismatch: Mismatch, seed: Any) -> str:
 def _spelled(value: Any) -> str:
     text = repr(value)
     return f'float("{text}")' if text in ("inf", "-inf", "nan") else text
-
-
-_ = Callable

@@ -17,8 +17,8 @@ class Node:
     Attributes
     ----------
     kind
-        ``operand``, ``scalar``, ``capture``, ``local`` (each with a name), ``index``, ``number`` (with a value),
-        ``rule`` (an operator or function by its name in `tests.fuzz.rules`), ``choose`` (a if c else b), ``helper``.
+        ``operand``, ``scalar``, ``capture``, ``local`` (each with a name), ``index``, ``number`` (with a
+        value), ``rule`` (its name in `tests.fuzz.rules`), ``choose`` (a if c else b), ``helper``.
     """
 
     kind: str
@@ -111,7 +111,7 @@ class Tree:
             yield from helper.node.walk()
 
     def has_dead_code(self) -> bool:
-        """Return whether a variable is assigned that no result or condition depends on, so that nobody looks at it."""
+        """Return whether a variable is assigned that no result or condition depends on."""
         live: set[str] = set()
         assigned: dict[str, set[str]] = {}
         for statement in self.statements():
@@ -209,7 +209,7 @@ class _Cpp:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         #: "T", "bool", "int" or "float" of each name.
-        self.kinds = {name: "T" for name in tree.operands}
+        self.kinds = dict.fromkeys(tree.operands, "T")
         for name, value in {**tree.scalars, **tree.captures}.items():
             self.kinds[name] = "int" if isinstance(value, int) else "float"
 
@@ -231,7 +231,7 @@ class _Cpp:
                 if rule.asks:
                     return "bool"
                 joined = self.joined(kinds)
-                if "T" in (joined,) or "bool" in kinds:
+                if joined == "T" or "bool" in kinds:
                     return "T"
                 return "float" if node.name == "/" else joined
             case _:
@@ -261,7 +261,8 @@ class _Cpp:
                 return "index_of_element"
             case "choose":
                 condition = self.write(node.children[0], "bool")
-                return f"({condition} ? {self.write(node.children[1], kind)} : {self.write(node.children[2], kind)})"
+                yes, no = (self.write(child, kind) for child in node.children[1:])
+                return f"({condition} ? {yes} : {no})"
             case "helper":
                 return f"{node.name}({', '.join(self.write(child, 'T') for child in node.children)})"
             case "rule":
@@ -339,9 +340,8 @@ def cpp_text(tree: Tree) -> str:
         inner = _Cpp(tree)
         inner.kinds.update(dict.fromkeys(helper.parameters, "T"))
         parameters = ", ".join(f"T {name}" for name in helper.parameters)
-        parts.append(
-            f"template <typename T> T {helper.name}({parameters}) {{ return {inner.write(helper.node, 'T')}; }}"
-        )
+        body = inner.write(helper.node, "T")
+        parts.append(f"template <typename T> T {helper.name}({parameters}) {{ return {body}; }}")
     parameters = [f"T {name}" for name in tree.operands]
     for name, value in tree.scalars.items():
         parameters.append(f"{'long long' if isinstance(value, int) else 'double'} {name}")

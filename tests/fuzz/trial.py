@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
 import warnings
 from typing import Any
 
@@ -255,7 +254,7 @@ class Trial:
     # --------------------------------------------------------------------------------------- gradients
 
     def run_gradients(self) -> None:
-        """Compare derivatives in reverse and forward mode, once more of the first, with torch's forward mode."""
+        """Compare derivatives in reverse and forward mode, and second ones, with torch's forward mode."""
         from tests.fuzz.derivatives import check_gradients
 
         check_gradients(self)
@@ -271,7 +270,7 @@ def _few(tensor: torch.Tensor) -> list[Any]:
 
 
 def _strides(operands: list[Any]) -> tuple[int, ...] | None:
-    """Return the strides that one of torch's kernels of as many operands answers; None where there is none."""
+    """Return the strides that a kernel of torch's of as many operands answers; None where there is none."""
     tensors = []
     for operand in operands:
         if isinstance(operand, torch.Tensor):
@@ -341,6 +340,3 @@ def _stored(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a == b) | (a.isnan() & b.isnan())
-
-
-_ = math
