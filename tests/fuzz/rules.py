@@ -337,7 +337,8 @@ _NM_UNARY = {
     "exp": 4, "exp2": 4, "expm1": 4, "log": 4, "log2": 4, "log10": 4, "log1p": 4, "sqrt": 1, "rsqrt": 4,
     "sin": 4, "cos": 4, "tan": 6, "asin": 4, "acos": 4, "atan": 4, "sinh": 4, "cosh": 4, "tanh": 4,
     "asinh": 6, "acosh": 6, "atanh": 6, "sinc": 8, "angle": 1, "sigmoid": 6, "erf": 4, "erfc": 8,
-    "erfinv": 12, "lgamma": 16, "digamma": 16, "i0": 16, "sign": 0, "sgn": 1, "square": 0, "reciprocal": 1, "frac": 0,
+    "erfinv": 12, "lgamma": 16, "digamma": 16, "i0": 16, "sign": 0, "sgn": 1, "square": 0, "reciprocal": 1,
+    "frac": 0,
     "floor": 0, "ceil": 0, "trunc": 0, "logit": 8, "softplus": 6, "bitwise_not": 0,
 }  # fmt: skip
 _NM_QUESTIONS = ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit")
