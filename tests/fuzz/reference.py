@@ -112,6 +112,8 @@ def _proxy(rule: Any, values: list[Any]) -> Any:
     dtype = common_dtype
     if rule.asks:
         dtype = torch.bool
+    elif rule.name == "int":
+        dtype = torch.int64
     elif (not rule.integral and not (dtype.is_floating_point or dtype.is_complex)) or (
         rule.name == "nm.angle" and not dtype.is_floating_point
     ):

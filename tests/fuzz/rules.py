@@ -199,7 +199,7 @@ def _operators() -> None:
             "/",
             2,
             "({} / {})",
-            promoted(torch.true_divide),
+            promoted(torch.true_divide, floating=True),
             _numbers_div,
             "({} / {})",
             0,
