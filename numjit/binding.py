@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjit.arrays.numbers import number_type
-from numjit.errors import ArgumentError, FunctorError
+from numjit.errors import ArgumentError, FunctorError, OptionError, kind_of
 from numjit.functor.signature import MISSING, Signature
 
 __all__ = ["RESERVED", "Binder", "check_defaults"]
@@ -69,17 +69,23 @@ class Binder:
         return values
 
 
-def check_defaults(scalars: Mapping[str, Any]) -> None:
-    """Check the defaults given for a functor's scalars.
+def check_defaults(where: str, scalars: Mapping[str, Any]) -> None:
+    """Check the defaults given for a functor's scalars; `where` is for messages.
 
     Raises
     ------
-    FunctorError
+    OptionError
         One that is no number.
+    FunctorError
+        An integer that no dtype holds.
     """
     for name, value in scalars.items():
-        if number_type(value) is None:
-            raise FunctorError(
-                f"the default of scalar {name!r} is a {type(value).__name__}; "
+        try:
+            kind = number_type(value)
+        except ArgumentError as error:
+            raise FunctorError(f"{where}: the default of scalar {name!r}: {error}") from None
+        if kind is None:
+            raise OptionError(
+                f"{where}: the default of scalar {name!r} is {kind_of(value)}; "
                 "give a bool, int, float or complex"
             )

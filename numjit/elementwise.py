@@ -10,11 +10,12 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from numjit import autograd
-from numjit.arguments import Arguments, Nullary, read_arguments
+from numjit import autograd, checks
+from numjit.arguments import Arguments, Nullary, named, no_array, read_arguments, require_classes
+from numjit.arrays.stated import MOST_DIMENSIONS
 from numjit.binding import RESERVED, Binder, check_defaults
 from numjit.call import Call, Plan, fast_calls
-from numjit.errors import ArgumentError, DeviceError, FunctorError
+from numjit.errors import ArgumentError, DeviceError, FunctorError, NumjitError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
@@ -166,9 +167,12 @@ class Elementwise(FastCallable):
                         results = self._record(request, bound, None)
                     return results[0] if len(results) == 1 else results
                 if needed is None:
+                    require_classes(self.__name__, self._names, bound)
                     result = dispatched(self, bound)
                     if result is not NotImplemented:
                         return result
+        if key is None and out is not None:
+            require_classes(self.__name__, self._names, bound)
         if key is None and autograd.is_recorded(bound):
             results = self._record(request, bound, out)
         else:
@@ -497,16 +501,23 @@ class Elementwise(FastCallable):
         name = self._functor.name
         given = [array for array in (out if isinstance(out, tuple) else (out,)) if array is not None]
         pattern = like if like is not None else given[0] if given else None
-        seen = None if pattern is None else view(pattern)
+        label = "out" if like is None else "like"
+        try:
+            seen = None if pattern is None else view(pattern)
+        except NumjitError as error:
+            raise named(error, f"{name}(): {label}") from error.__cause__
         if pattern is not None and seen is None:
-            label = "out" if like is None else "like"
-            raise ArgumentError(f"{name}(): {label} is a {type(pattern).__name__}; pass an array")
+            raise ArgumentError(f"{name}(): {label} is {no_array(pattern)}")
         if shape is None and seen is None:
             raise ArgumentError(
                 f"{name}() has no operands to take a shape from; say shape= (and device=), like= or out="
             )
         size = tuple(seen.shape) if shape is None and seen is not None else _sizes(name, shape)
-        where = as_device(device) if device is not None else None
+        try:
+            where = as_device(device) if device is not None else None
+            stated = dtypes.as_dtype(dtype) if dtype is not None else None
+        except NumjitError as error:
+            raise named(error, f"{name}()") from None
         where = where or (seen.device if seen is not None else arguments.device if arguments.arrays else CPU)
         # 0-dim CPU arrays (scalars) have become numbers by now.
         if any(a.device != where for a in arguments.arrays if a.shape or a.device.kind != "cpu") or any(
@@ -516,9 +527,7 @@ class Elementwise(FastCallable):
                 f"{name}(): the result is to be on {where} but arguments are on {arguments.device}; "
                 "move them to one device"
             )
-        stored = (
-            dtypes.as_dtype(dtype) if dtype is not None else seen.dtype if like is not None and seen else None
-        )
+        stored = stated if stated is not None else seen.dtype if like is not None and seen else None
         library = output_library([seen] if seen is not None else arguments.arrays)
         return Nullary(size, stored, where, library)
 
@@ -602,12 +611,25 @@ def _derived(
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     """Read ``shape=``: an int or a sequence of them."""
     try:
-        size = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
-    except TypeError:
-        raise ArgumentError(f"{name}(): shape is {shape!r}; pass an int or a tuple of ints") from None
+        size = (operator.index(shape),)
+    except Exception:  # noqa: BLE001 - whatever its __index__ raises, it is no int
+        size = _several_sizes(name, shape)
     if any(n < 0 for n in size):
         raise ArgumentError(f"{name}(): shape {size} has a negative size; sizes are 0 or more")
+    if len(size) > MOST_DIMENSIONS:
+        raise ArgumentError(f"{name}(): shape has {len(size)} sizes; give at most {MOST_DIMENSIONS}")
     return size
+
+
+def _several_sizes(name: str, shape: Any) -> tuple[int, ...]:
+    wanted = "an int or a tuple of ints"
+    members = checks.members(f"{name}()", "shape", shape, wanted, ArgumentError)
+    if checks.is_a(shape, set | frozenset):
+        checks.refuse(f"{name}()", "shape", shape, f"{wanted}, in order", ArgumentError)
+    try:
+        return tuple(map(operator.index, members))
+    except Exception:  # noqa: BLE001 - as above
+        checks.refuse(f"{name}()", "shape", shape, wanted, ArgumentError)
 
 
 def _call_signature(functor: Functor) -> inspect.Signature:
@@ -732,29 +754,72 @@ def elementwise(
     >>> numjit.elementwise(code, alpha=1.0)(np.float32([1, 2]), np.float32([10, 20]))
     array([11., 22.], dtype=float32)
     """
-    given: dict[str, Any] = {
-        "outputs": outputs, "entry": entry, "scalars": {**(scalars or {}), **defaults}, "preamble": preamble,
-        "options": tuple(options), "autotune": autotune, "opaque": opaque,
-    }  # fmt: skip
+    where = "elementwise()" if functor is None else f"elementwise() of {_named(functor)}"
+    given = _checked(where, outputs, entry, scalars, preamble, options, autotune, opaque, defaults)
     if functor is None:
         return lambda function: elementwise(function, **given)
-    check_defaults(given["scalars"])
-    if isinstance(functor, Elementwise):
-        raise FunctorError(
-            f"{functor.__name__} is elementwise already; pass the function or text it was made of"
-        )
-    if isinstance(functor, str):
-        text = CppFunctor(
-            functor,
-            entry=entry,
-            outputs=outputs,
-            scalars=given["scalars"],
-            preamble=preamble,
-            options=tuple(options),
-        )
-        return Elementwise(text, given)
+    if checks.is_a(functor, Elementwise):
+        raise FunctorError(f"{where}: it is elementwise already; pass the function or text it was made of")
+    if checks.is_a(functor, str):
+        own = {name: given[name] for name in ("entry", "outputs", "scalars", "preamble", "options")}
+        return Elementwise(CppFunctor(str(functor), **own), given)
     if not callable(functor):
-        raise FunctorError(f"a functor is a function or CUDA C++ text, not a {type(functor).__name__}")
-    if entry is not None or preamble or options:
-        raise FunctorError("entry, preamble and options are for C++ functors; leave them out")
-    return Elementwise(PythonFunctor(functor, outputs=outputs, scalars=given["scalars"]), given)
+        checks.refuse(
+            "elementwise()", "functor", functor,
+            "a function of one element written with def or lambda, or CUDA C++ text",
+        )  # fmt: skip
+    if given["entry"] is not None or given["preamble"] or given["options"]:
+        raise FunctorError(f"{where}: entry, preamble and options are for C++ functors; leave them out")
+    return Elementwise(PythonFunctor(functor, outputs=given["outputs"], scalars=given["scalars"]), given)
+
+
+def _named(functor: Any) -> str:
+    """Return what a message calls a functor that was not read yet."""
+    if checks.is_a(functor, str):
+        return "a C++ functor"
+    name = (
+        getattr(functor, "__name__", None) if checks.is_a(functor, types.FunctionType | Elementwise) else None
+    )
+    return name if name is not None else f"a {type(functor).__name__}"
+
+
+def _checked(
+    where: str,
+    outputs: Any,
+    entry: Any,
+    scalars: Any,
+    preamble: Any,
+    options: Any,
+    autotune: Any,
+    opaque: Any,
+    defaults: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the keywords of `elementwise` by name, each of the type that it has.
+
+    Raises
+    ------
+    OptionError
+        One that is not.
+    FunctorError
+        A scalar's default that is no number, or that is given twice.
+    """
+    numbers = "a dict of scalars' names and numbers, such as {'alpha': 1.0}"
+    named = {} if scalars is None else checks.names(where, "scalars", scalars, numbers)
+    for name in defaults:
+        if name in named:
+            raise FunctorError(
+                f"{where}: the default of {name!r} is given by name and in scalars; give it once"
+            )
+    named |= defaults
+    check_defaults(where, named)
+    name = "the name of a function of the text, or leave it out"
+    flags = "a sequence of strings, one a compiler option, such as ['--use_fast_math']"
+    return {
+        "outputs": None if outputs is None else checks.count(where, "outputs", outputs),
+        "entry": None if entry is None else checks.text(where, "entry", entry, name),
+        "scalars": named,
+        "preamble": checks.text(where, "preamble", preamble, "C++ text as a string"),
+        "options": checks.texts(where, "options", options, flags),
+        "autotune": checks.flag(where, "autotune", autotune),
+        "opaque": checks.flag(where, "opaque", opaque),
+    }
