@@ -199,8 +199,8 @@ def _from_numpy(obj: Any) -> DType:
     import numpy as np
 
     # NumPy takes None for float64, and a scalar or array for its dtype.
-    is_value = obj is None or (hasattr(obj, "shape") and not isinstance(obj, type | np.dtype))
     try:
+        is_value = obj is None or (hasattr(obj, "shape") and not isinstance(obj, type | np.dtype))
         dtype = None if is_value else np.dtype(obj)
     except Exception:  # noqa: BLE001 - NumPy raises what the object's class does
         dtype = None

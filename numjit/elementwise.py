@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import inspect
+import math
 import operator
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from numjit import autograd, checks
+from numjit import autograd
 from numjit.arguments import Arguments, Nullary, named, no_array, read_arguments, require_classes
-from numjit.arrays.stated import MOST_DIMENSIONS
+from numjit.arrays.stated import MOST_DIMENSIONS, MOST_ELEMENTS
 from numjit.binding import RESERVED, Binder, check_defaults
 from numjit.call import Call, Plan, fast_calls
-from numjit.errors import ArgumentError, DeviceError, FunctorError, NumjitError
+from numjit.checks import Checks, is_a
+from numjit.errors import (
+    ArgumentError,
+    DeviceError,
+    FunctorError,
+    NumjitError,
+    ToolchainError,
+    kind_of,
+    shown,
+)
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
@@ -40,6 +51,12 @@ class Elementwise(FastCallable):
     """
 
     def __init__(self, functor: Functor, options: dict[str, Any], *, gradients: tuple[int, ...] = ()) -> None:
+        if not is_a(functor, CppFunctor | PythonFunctor) or "autotune" not in (
+            options if type(options) is dict else ()
+        ):
+            raise FunctorError(
+                f"Elementwise is made of {kind_of(functor)} and {kind_of(options)}; call numjit.elementwise"
+            )
         self._functor = functor
         self._options = options
         self._source = functor.text if isinstance(functor, CppFunctor) else functor.fn
@@ -172,7 +189,7 @@ class Elementwise(FastCallable):
                     if result is not NotImplemented:
                         return result
         if key is None and out is not None:
-            require_classes(self.__name__, self._names, bound)
+            require_classes(self.__name__, [*self._names, "out"], [*bound, out])
         if key is None and autograd.is_recorded(bound):
             results = self._record(request, bound, out)
         else:
@@ -295,6 +312,12 @@ class Elementwise(FastCallable):
         """
         from numjit.differentiable import rule_of
 
+        check = Checks(f"{self.__name__}.backward()", ArgumentError)
+        tensors = check.flag("tensors", tensors)
+        saved = "'inputs', 'outputs' or 'both'"
+        save_for_backward = check.text("save_for_backward", save_for_backward, saved)
+        if num_grad_inputs is not None:
+            num_grad_inputs = check.count("num_grad_inputs", num_grad_inputs)
         if function is None:
             return functools.partial(
                 self.backward,
@@ -302,6 +325,7 @@ class Elementwise(FastCallable):
                 save_for_backward=save_for_backward,
                 num_grad_inputs=num_grad_inputs,
             )
+        require_classes(self.__name__, ["function"], [function])
         if not tensors and isinstance(function, str | types.FunctionType):
             function = elementwise(function)
         self.rule = rule_of(self, function, tensors, save_for_backward, num_grad_inputs)
@@ -420,9 +444,16 @@ class Elementwise(FastCallable):
         ArgumentError
             Arguments that do not match the functor's parameters.
         """
+        bound = self._binder.bind(operands, scalars)
+        require_classes(self.__name__, self._names, bound)
+        if sys.modules.get("torch") is None and importlib.util.find_spec("torch") is None:
+            raise ToolchainError(
+                f"{self.__name__}.explain() is about torch.compile, and torch is not installed; "
+                "pip install 'numjit[torch]'"
+            )
         from numjit.torch_compile import explain
 
-        return explain(self, self._binder.bind(operands, scalars), opaque=bool(self._options["opaque"]))
+        return explain(self, bound, opaque=bool(self._options["opaque"]))
 
     def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:
         """Return the functor as a device function for ``numba.cuda`` kernels, which inline it.
@@ -463,6 +494,8 @@ class Elementwise(FastCallable):
             from numjit.runtime import devices
 
             cc = devices.compute_capability(devices.current_device())
+        else:
+            cc = build.checked_capability(f"{self.__name__}.device_function()", cc)
         return build.device_function(self._functor, arguments, default_dtype(), cc)
 
     def refresh(self) -> None:
@@ -613,23 +646,14 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     try:
         size = (operator.index(shape),)
     except Exception:  # noqa: BLE001 - whatever its __index__ raises, it is no int
-        size = _several_sizes(name, shape)
-    if any(n < 0 for n in size):
-        raise ArgumentError(f"{name}(): shape {size} has a negative size; sizes are 0 or more")
+        size = (shape,)
+    check = Checks(f"{name}()", ArgumentError)
+    size = check.sizes("shape", size if type(size[0]) is int else shape, "an int or a tuple of ints")
     if len(size) > MOST_DIMENSIONS:
-        raise ArgumentError(f"{name}(): shape has {len(size)} sizes; give at most {MOST_DIMENSIONS}")
+        raise ArgumentError(f"{name}(): shape has {len(size)} sizes; pass at most {MOST_DIMENSIONS}")
+    if max(size, default=0) > MOST_ELEMENTS or math.prod(size) > MOST_ELEMENTS:
+        raise ArgumentError(f"{name}(): shape {shown(size)} is more than memory holds; pass a smaller one")
     return size
-
-
-def _several_sizes(name: str, shape: Any) -> tuple[int, ...]:
-    wanted = "an int or a tuple of ints"
-    members = checks.members(f"{name}()", "shape", shape, wanted, ArgumentError)
-    if checks.is_a(shape, set | frozenset):
-        checks.refuse(f"{name}()", "shape", shape, f"{wanted}, in order", ArgumentError)
-    try:
-        return tuple(map(operator.index, members))
-    except Exception:  # noqa: BLE001 - as above
-        checks.refuse(f"{name}()", "shape", shape, wanted, ArgumentError)
 
 
 def _call_signature(functor: Functor) -> inspect.Signature:
@@ -758,16 +782,14 @@ def elementwise(
     given = _checked(where, outputs, entry, scalars, preamble, options, autotune, opaque, defaults)
     if functor is None:
         return lambda function: elementwise(function, **given)
-    if checks.is_a(functor, Elementwise):
+    if is_a(functor, Elementwise):
         raise FunctorError(f"{where}: it is elementwise already; pass the function or text it was made of")
-    if checks.is_a(functor, str):
+    if is_a(functor, str):
         own = {name: given[name] for name in ("entry", "outputs", "scalars", "preamble", "options")}
         return Elementwise(CppFunctor(str(functor), **own), given)
     if not callable(functor):
-        checks.refuse(
-            "elementwise()", "functor", functor,
-            "a function of one element written with def or lambda, or CUDA C++ text",
-        )  # fmt: skip
+        wanted = "a function of one element written with def or lambda, or CUDA C++ text"
+        Checks("elementwise()").refuse("functor", functor, wanted)
     if given["entry"] is not None or given["preamble"] or given["options"]:
         raise FunctorError(f"{where}: entry, preamble and options are for C++ functors; leave them out")
     return Elementwise(PythonFunctor(functor, outputs=given["outputs"], scalars=given["scalars"]), given)
@@ -775,11 +797,9 @@ def elementwise(
 
 def _named(functor: Any) -> str:
     """Return what a message calls a functor that was not read yet."""
-    if checks.is_a(functor, str):
+    if is_a(functor, str):
         return "a C++ functor"
-    name = (
-        getattr(functor, "__name__", None) if checks.is_a(functor, types.FunctionType | Elementwise) else None
-    )
+    name = getattr(functor, "__name__", None) if is_a(functor, types.FunctionType | Elementwise) else None
     return name if name is not None else f"a {type(functor).__name__}"
 
 
@@ -803,8 +823,9 @@ def _checked(
     FunctorError
         A scalar's default that is no number, or that is given twice.
     """
+    check = Checks(where)
     numbers = "a dict of scalars' names and numbers, such as {'alpha': 1.0}"
-    named = {} if scalars is None else checks.names(where, "scalars", scalars, numbers)
+    named = {} if scalars is None else check.names("scalars", scalars, numbers)
     for name in defaults:
         if name in named:
             raise FunctorError(
@@ -815,11 +836,11 @@ def _checked(
     name = "the name of a function of the text, or leave it out"
     flags = "a sequence of strings, one a compiler option, such as ['--use_fast_math']"
     return {
-        "outputs": None if outputs is None else checks.count(where, "outputs", outputs),
-        "entry": None if entry is None else checks.text(where, "entry", entry, name),
+        "outputs": None if outputs is None else check.count("outputs", outputs),
+        "entry": None if entry is None else check.text("entry", entry, name),
         "scalars": named,
-        "preamble": checks.text(where, "preamble", preamble, "C++ text as a string"),
-        "options": checks.texts(where, "options", options, flags),
-        "autotune": checks.flag(where, "autotune", autotune),
-        "opaque": checks.flag(where, "opaque", opaque),
+        "preamble": check.text("preamble", preamble, "C++ text as a string"),
+        "options": check.texts("options", options, flags),
+        "autotune": check.flag("autotune", autotune),
+        "opaque": check.flag("opaque", opaque),
     }

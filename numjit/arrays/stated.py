@@ -6,10 +6,12 @@ import functools
 
 from numjit.errors import UnsupportedArrayError
 
-__all__ = ["ADDRESSES", "MOST_DIMENSIONS", "has_elements"]
+__all__ = ["ADDRESSES", "MOST_DIMENSIONS", "MOST_ELEMENTS", "has_elements"]
 
 #: torch's and NumPy's limit.
 MOST_DIMENSIONS = 64
+#: What a 64-bit signed integer counts.
+MOST_ELEMENTS = (1 << 63) - 1
 #: How many addresses there are.
 ADDRESSES = 1 << 64
 _MOST_BYTES = 1 << 63

@@ -149,7 +149,8 @@ def choose_entry(unit: Unit, entry: str | None) -> Function:
                 return named[-1]
         known = ", ".join(dict.fromkeys(f.qualified for f in unit.functions)) or "none"
         raise FunctorError(
-            f"{unit.source.title}: entry={entry!r} names no function of the text (it defines: {known})"
+            f"{unit.source.title}: entry={entry!r} names no function of the text (it defines: {known}); "
+            "name one of them"
         )
     candidates = outside or list(unit.functions)
     if not candidates:
