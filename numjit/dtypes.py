@@ -153,7 +153,7 @@ def from_name(name: str) -> DType:
     """
     found = _BY_NAME.get(name) or _BY_NAME.get(_ALIASES.get(name, ""))
     if found is None:
-        raise UnsupportedDtypeError(f"dtype {name!r} is not supported; use one of {', '.join(_BY_NAME)}")
+        raise UnsupportedDtypeError(f"dtype {shown(name)} is not supported; use one of {', '.join(_BY_NAME)}")
     return found
 
 

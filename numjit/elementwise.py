@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
 import math
 import operator
@@ -26,11 +25,13 @@ from numjit.errors import (
     ToolchainError,
     kind_of,
     shown,
+    without_frames,
 )
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
 from numjit.launcher.attach import FastCallable, launchable
+from numjit.outputs import GivenOutputs
 from numjit.torch_dispatch import dispatched, is_profiled, is_traced, profiled, token
 
 if TYPE_CHECKING:
@@ -165,36 +166,39 @@ class Elementwise(FastCallable):
         self, request: autograd.Request, operands: Sequence[Any], out: Any, scalars: Mapping[str, Any]
     ) -> Any:
         """Run a call that torch is not reading: recorded, through its dispatcher, or by itself."""
-        plain = request.is_plain
-        self.refresh()
-        bound = self._binder.bind(operands, scalars)
-        key = None
-        if plain and out is None:
-            key = self._call.warm.key(self._call.fingerprint, bound)
-            if key is not None:
-                result = self._call.warm.run(key, bound)
-                if result is not None:
-                    return result
-            else:
-                needed = autograd.needs_gradient(bound)
-                if needed:
-                    if self.rule is None:
-                        results = autograd.record_plain(request, bound)
-                    else:
-                        results = self._record(request, bound, None)
-                    return results[0] if len(results) == 1 else results
-                if needed is None:
-                    require_classes(self.__name__, self._names, bound)
-                    result = dispatched(self, bound)
-                    if result is not NotImplemented:
+        try:
+            plain = request.is_plain
+            self.refresh()
+            bound = self._binder.bind(operands, scalars)
+            key = None
+            if plain and out is None:
+                key = self._call.warm.key(self._call.fingerprint, bound)
+                if key is not None:
+                    result = self._call.warm.run(key, bound)
+                    if result is not None:
                         return result
-        if key is None and out is not None:
-            require_classes(self.__name__, [*self._names, "out"], [*bound, out])
-        if key is None and autograd.is_recorded(bound):
-            results = self._record(request, bound, out)
-        else:
-            results = self._compute(request, bound, out, key)
-        return results[0] if len(results) == 1 else results
+                else:
+                    needed = autograd.needs_gradient(bound)
+                    if needed:
+                        if self.rule is None:
+                            results = autograd.record_plain(request, bound)
+                        else:
+                            results = self._record(request, bound, None)
+                        return results[0] if len(results) == 1 else results
+                    if needed is None:
+                        require_classes(self.__name__, self._names, bound)
+                        result = dispatched(self, bound)
+                        if result is not NotImplemented:
+                            return result
+            if key is None and out is not None:
+                require_classes(self.__name__, [*self._names, "out"], [*bound, out])
+            if key is None and autograd.is_recorded(bound):
+                results = self._record(request, bound, out)
+            else:
+                results = self._compute(request, bound, out, key)
+            return results[0] if len(results) == 1 else results
+        except NumjitError as error:
+            raise without_frames(error) from error.__cause__
 
     def _record(self, request: autograd.Request, bound: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """Run a call that torch watches, with the gradient written by hand where there is one."""
@@ -314,8 +318,8 @@ class Elementwise(FastCallable):
 
         check = Checks(f"{self.__name__}.backward()", ArgumentError)
         tensors = check.flag("tensors", tensors)
-        saved = "'inputs', 'outputs' or 'both'"
-        save_for_backward = check.text("save_for_backward", save_for_backward, saved)
+        if not is_a(save_for_backward, str) or save_for_backward not in ("inputs", "outputs", "both"):
+            check.refuse("save_for_backward", save_for_backward, "'inputs', 'outputs' or 'both'")
         if num_grad_inputs is not None:
             num_grad_inputs = check.count("num_grad_inputs", num_grad_inputs)
         if function is None:
@@ -423,6 +427,9 @@ class Elementwise(FastCallable):
             raise ArgumentError(f"{self.__name__}.prepare() needs operands to broadcast; call it instead")
         bound = self._binder.bind(operands, scalars)
         arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
+        require_classes(self.__name__, ["out"], [out])
+        count = len(self._functor.signature.outputs)
+        GivenOutputs(self.__name__, self._names, count).read(out)
         return Prepared(self, bound, arguments, out)
 
     def explain(self, *operands: Any, **scalars: Any) -> str | None:
@@ -446,11 +453,13 @@ class Elementwise(FastCallable):
         """
         bound = self._binder.bind(operands, scalars)
         require_classes(self.__name__, self._names, bound)
-        if sys.modules.get("torch") is None and importlib.util.find_spec("torch") is None:
+        try:
+            import torch  # noqa: F401 - what follows needs it
+        except ImportError:
             raise ToolchainError(
                 f"{self.__name__}.explain() is about torch.compile, and torch is not installed; "
                 "pip install 'numjit[torch]'"
-            )
+            ) from None
         from numjit.torch_compile import explain
 
         return explain(self, bound, opaque=bool(self._options["opaque"]))
@@ -786,7 +795,11 @@ def elementwise(
         raise FunctorError(f"{where}: it is elementwise already; pass the function or text it was made of")
     if is_a(functor, str):
         own = {name: given[name] for name in ("entry", "outputs", "scalars", "preamble", "options")}
-        return Elementwise(CppFunctor(str(functor), **own), given)
+        try:
+            text = CppFunctor(str(functor), **own)
+        except NumjitError as error:
+            raise without_frames(error) from error.__cause__
+        return Elementwise(text, given)
     if not callable(functor):
         wanted = "a function of one element written with def or lambda, or CUDA C++ text"
         Checks("elementwise()").refuse("functor", functor, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "ArgumentError",
@@ -22,6 +22,7 @@ __all__ = [
     "UnsupportedDtypeError",
     "kind_of",
     "shown",
+    "without_frames",
 ]
 
 #: Characters of a value that a message shows.
@@ -109,3 +110,14 @@ def kind_of(value: Any) -> str:
         return "None"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+_Error = TypeVar("_Error", bound=NumjitError)
+
+
+def without_frames(error: _Error) -> _Error:
+    """Return an error without the frames that it passed: its message says what the caller is to do.
+
+    What numjit did until it knew is some forty lines of a traceback, in which the caller's own line is lost.
+    """
+    return error.with_traceback(None)

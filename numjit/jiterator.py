@@ -18,7 +18,7 @@ from numjit.call import Call
 from numjit.checks import Checks
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise
-from numjit.errors import ArgumentError, FunctorError
+from numjit.errors import ArgumentError, FunctorError, NumjitError, without_frames
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
@@ -57,7 +57,11 @@ class _JittedFunction(FastCallable):
         check_defaults(check.where, scalars)
         self.code_string = code_string
         self.kwargs_dict = dict(scalars)
-        self._functor = functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
+        try:
+            functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
+        except NumjitError as error:
+            raise without_frames(error) from error.__cause__
+        self._functor = functor
         self.num_outputs = len(functor.signature.outputs)
         self.__name__ = self.kernel_name = functor.name
         if len(functor.signature.raws) == len(functor.signature.operands):

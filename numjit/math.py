@@ -523,19 +523,21 @@ def _for_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
     It is called outside of functors only: in one, the function's rule is compiled.
     """
+    has_bounds = function.__defaults__ is not None
 
     @_functools.wraps(function)
     def checked(*values: Any, **named: Any) -> Any:
+        given = [value for value in (*values, *named.values()) if value is not None or not has_bounds]
         try:
-            for value in (*values, *named.values()):
+            for value in given:
                 if not _is_like_a_number(value):
                     raise TypeError(f"{_shown(value)} is {_kind_of(value)}")
             return function(*map(_plain, values), **{name: _plain(value) for name, value in named.items()})
         except Exception as error:
-            if isinstance(error, TypeError) or not all(map(_is_number, (*values, *named.values()))):
+            if isinstance(error, TypeError) or not all(map(_is_number, given)):
+                said = str(error).partition("\n")[0][:200]
                 raise _ArgumentError(
-                    f"numjit.math.{function.__name__}(): {error}; pass numbers it takes, or call it in a "
-                    "functor"
+                    f"numjit.math.{function.__name__}(): {said}; pass other numbers, or call it in a functor"
                 ) from None
             raise
 
@@ -543,13 +545,13 @@ def _for_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_like_a_number(value: Any) -> bool:
-    """Whether a value may stand for a number, or leaves a bound out: symbolic ones do, a text does not."""
+    """Whether a value may stand for a number: symbolic ones do, a text does not."""
     kind = type(value)
-    return value is None or any(hasattr(kind, way) for way in ("__float__", "__index__", "__complex__"))
+    return any(hasattr(kind, way) for way in ("__float__", "__index__", "__complex__"))
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or issubclass(type(value), bool | int | float | complex | _np.number | _np.bool)
+    return issubclass(type(value), bool | int | float | complex | _np.number | _np.bool)
 
 
 def _plain(value: Any) -> Any:

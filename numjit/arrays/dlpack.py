@@ -130,12 +130,18 @@ def read(array: Any, device: Device, stream: int) -> ArrayView:
             f"__dlpack_device__ says {device} but __dlpack__ gave an array on device type {kind}, number "
             f"{tensor.device_id}; pass an array that says where it is"
         )
-    shape = tuple(tensor.shape[:ndim]) if ndim else ()
+    sizes = tensor.shape
+    if ndim and not sizes:
+        raise UnsupportedArrayError(f"a DLPack array of {ndim} dimensions has no sizes; pass one that has")
+    shape = tuple(sizes[:ndim]) if ndim else ()
     strides = tuple(tensor.strides[:ndim]) if ndim and tensor.strides else contiguous_strides(shape)
     dtype = _dtype(tensor)
-    pointer = (tensor.data or 0) + tensor.byte_offset if has_elements(shape, strides, dtype.itemsize) else 0
-    if pointer and not (tensor.data and pointer < ADDRESSES):
-        raise UnsupportedArrayError("a DLPack array of elements has no address; pass one that has memory")
+    pointer = 0
+    if has_elements(shape, strides, dtype.itemsize):
+        base = tensor.data
+        pointer = (base or 0) + tensor.byte_offset
+        if base is None or pointer >= ADDRESSES:
+            raise UnsupportedArrayError("a DLPack array of elements has no address; pass one that has memory")
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
         raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
     library = library_of(type(array)) or "dlpack"

@@ -15,7 +15,7 @@ import numpy as np
 
 from numjit.arrays.view import ArrayView
 from numjit.dtypes import DType, bool_, complex128, float64, int64, uint64
-from numjit.errors import ArgumentError
+from numjit.errors import ArgumentError, shown
 
 __all__ = [
     "CHUNK_SLOT",
@@ -82,7 +82,7 @@ def number_type(value: Any) -> DType | None:
     if 0 < integer < _UINT64_END:
         return uint64
     raise ArgumentError(
-        f"integer {integer} fits neither int64 nor uint64; pass a float, or a smaller integer"
+        f"integer {shown(integer)} fits neither int64 nor uint64; pass a float, or a smaller integer"
     )
 
 

@@ -8,6 +8,7 @@ import decimal
 import fractions
 import math
 import pathlib
+import warnings
 import weakref
 
 import numpy as np
@@ -112,12 +113,19 @@ class BrokenInterface:
     __array_interface__ = {"shape": "?"}
 
 
-class Masked:
+class Nobody:
     """Not a type of anybody's."""
 
 
 def _dead_proxy():
-    return weakref.proxy(Masked())
+    return weakref.proxy(Nobody())
+
+
+def _quietly(make, *given):
+    """Make a tensor of a kind that torch warns is new or old."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make(*given)
 
 
 def _function(x):
@@ -189,15 +197,15 @@ ARRAYS = {
     "tensor": lambda: torch.ones(3),
     "matrix": lambda: torch.ones(2, 3),
     "sparse": lambda: torch.ones(3).to_sparse(),
-    "quantised": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
-    "nested": lambda: torch.nested.as_nested_tensor([torch.ones(2), torch.ones(3)]),
+    "quantised": lambda: _quietly(torch.quantize_per_tensor, torch.ones(3), 0.1, 0, torch.qint8),
+    "nested": lambda: _quietly(torch.nested.as_nested_tensor, [torch.ones(2), torch.ones(3)]),
 }
 _OTHERS = {
     "none": lambda: None,
     "ellipsis": lambda: ...,
     "not implemented": lambda: NotImplemented,
     "object": object,
-    "class": lambda: Masked,
+    "class": lambda: Nobody,
     "type": lambda: int,
     "function": lambda: _function,
     "builtin": lambda: len,
