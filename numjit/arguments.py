@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import dataclasses
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numjit import dtypes
@@ -170,21 +170,21 @@ def no_array(obj: Any) -> str:
     return f"{called}; pass an array"
 
 
-def require_classes(name: str, names: Sequence[str], bound: Sequence[Any]) -> None:
-    """Refuse arguments that cannot say what they are: proxies whose object is gone.
+def require_classes(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments, by name, that cannot say what they are: proxies whose object is gone.
 
     Raises
     ------
     ArgumentError
         There is one.
     """
-    for k, obj in enumerate(bound):
+    for label, obj in given.items():
         try:
             obj.__class__  # noqa: B018 - what `isinstance` asks
         except Exception as error:
             raise ArgumentError(
-                f"{name}(): argument {names[k]!r} is {kind_of(obj)} that does not say what it stands "
-                f"for ({type(error).__name__}: {error}); pass the array itself"
+                f"{name}(): argument {label!r} is {kind_of(obj)} that does not say what it stands for "
+                f"({type(error).__name__}: {error}); pass the array itself"
             ) from error
 
 

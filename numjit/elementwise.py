@@ -31,7 +31,6 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
 from numjit.launcher.attach import FastCallable, launchable
-from numjit.outputs import GivenOutputs
 from numjit.torch_dispatch import dispatched, is_profiled, is_traced, profiled, token
 
 if TYPE_CHECKING:
@@ -160,45 +159,46 @@ class Elementwise(FastCallable):
         if is_profiled():
             with profiled(self.__name__, operands, scalars):
                 return self._run(request, operands, out, scalars)
-        return self._run(request, operands, out, scalars)
+        try:
+            return self._run(request, operands, out, scalars)
+        except NumjitError as error:
+            raise without_frames(error) from error.__cause__
+        except Exception:
+            given = {**dict(zip(self._names, operands, strict=False)), **scalars, "out": out, "like": like}
+            require_classes(self.__name__, given)
+            raise
 
     def _run(
         self, request: autograd.Request, operands: Sequence[Any], out: Any, scalars: Mapping[str, Any]
     ) -> Any:
         """Run a call that torch is not reading: recorded, through its dispatcher, or by itself."""
-        try:
-            plain = request.is_plain
-            self.refresh()
-            bound = self._binder.bind(operands, scalars)
-            key = None
-            if plain and out is None:
-                key = self._call.warm.key(self._call.fingerprint, bound)
-                if key is not None:
-                    result = self._call.warm.run(key, bound)
-                    if result is not None:
-                        return result
-                else:
-                    needed = autograd.needs_gradient(bound)
-                    if needed:
-                        if self.rule is None:
-                            results = autograd.record_plain(request, bound)
-                        else:
-                            results = self._record(request, bound, None)
-                        return results[0] if len(results) == 1 else results
-                    if needed is None:
-                        require_classes(self.__name__, self._names, bound)
-                        result = dispatched(self, bound)
-                        if result is not NotImplemented:
-                            return result
-            if key is None and out is not None:
-                require_classes(self.__name__, [*self._names, "out"], [*bound, out])
-            if key is None and autograd.is_recorded(bound):
-                results = self._record(request, bound, out)
+        plain = request.is_plain
+        self.refresh()
+        bound = self._binder.bind(operands, scalars)
+        key = None
+        if plain and out is None:
+            key = self._call.warm.key(self._call.fingerprint, bound)
+            if key is not None:
+                result = self._call.warm.run(key, bound)
+                if result is not None:
+                    return result
             else:
-                results = self._compute(request, bound, out, key)
-            return results[0] if len(results) == 1 else results
-        except NumjitError as error:
-            raise without_frames(error) from error.__cause__
+                needed = autograd.needs_gradient(bound)
+                if needed:
+                    if self.rule is None:
+                        results = autograd.record_plain(request, bound)
+                    else:
+                        results = self._record(request, bound, None)
+                    return results[0] if len(results) == 1 else results
+                if needed is None:
+                    result = dispatched(self, bound)
+                    if result is not NotImplemented:
+                        return result
+        if key is None and autograd.is_recorded(bound):
+            results = self._record(request, bound, out)
+        else:
+            results = self._compute(request, bound, out, key)
+        return results[0] if len(results) == 1 else results
 
     def _record(self, request: autograd.Request, bound: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """Run a call that torch watches, with the gradient written by hand where there is one."""
@@ -329,7 +329,7 @@ class Elementwise(FastCallable):
                 save_for_backward=save_for_backward,
                 num_grad_inputs=num_grad_inputs,
             )
-        require_classes(self.__name__, ["function"], [function])
+        require_classes(self.__name__, {"function": function})
         if not tensors and isinstance(function, str | types.FunctionType):
             function = elementwise(function)
         self.rule = rule_of(self, function, tensors, save_for_backward, num_grad_inputs)
@@ -420,6 +420,7 @@ class Elementwise(FastCallable):
         NumjitError
             As calls do.
         """
+        from numjit.outputs import GivenOutputs
         from numjit.prepared import Prepared
 
         self.refresh()
@@ -427,7 +428,7 @@ class Elementwise(FastCallable):
             raise ArgumentError(f"{self.__name__}.prepare() needs operands to broadcast; call it instead")
         bound = self._binder.bind(operands, scalars)
         arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
-        require_classes(self.__name__, ["out"], [out])
+        require_classes(self.__name__, {"out": out})
         count = len(self._functor.signature.outputs)
         GivenOutputs(self.__name__, self._names, count).read(out)
         return Prepared(self, bound, arguments, out)
@@ -452,7 +453,7 @@ class Elementwise(FastCallable):
             Arguments that do not match the functor's parameters.
         """
         bound = self._binder.bind(operands, scalars)
-        require_classes(self.__name__, self._names, bound)
+        require_classes(self.__name__, dict(zip(self._names, bound, strict=True)))
         try:
             import torch  # noqa: F401 - what follows needs it
         except ImportError:

@@ -60,7 +60,7 @@ class Prepared(attach.FastCallable):
             An argument of another kind than was prepared.
         """
         bound = self._binder.bind(operands, scalars)
-        require_classes(self.__name__, [*self._names, "out"], [*bound, out])
+        require_classes(self.__name__, dict(zip([*self._names, "out"], [*bound, out], strict=True)))
         for name, value, expected in zip(self._names, bound, self._expected, strict=True):
             self._check(name, value, expected)
         if out is not None and self._out is not None:
