@@ -654,11 +654,10 @@ def _derived(
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     """Read ``shape=``: an int or a sequence of them."""
     try:
-        size = (operator.index(shape),)
+        sizes: Any = (operator.index(shape),)
     except Exception:  # noqa: BLE001 - whatever its __index__ raises, it is no int
-        size = (shape,)
-    check = Checks(f"{name}()", ArgumentError)
-    size = check.sizes("shape", size if type(size[0]) is int else shape, "an int or a tuple of ints")
+        sizes = shape
+    size = Checks(f"{name}()", ArgumentError).sizes("shape", sizes, "an int or a tuple of ints")
     if len(size) > MOST_DIMENSIONS:
         raise ArgumentError(f"{name}(): shape has {len(size)} sizes; pass at most {MOST_DIMENSIONS}")
     if max(size, default=0) > MOST_ELEMENTS or math.prod(size) > MOST_ELEMENTS:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from numjit import tuning
 from numjit.ahead.command import find_operation
 from numjit.dtypes import as_dtype
-from numjit.elementwise import elementwise
-from numjit.errors import ArgumentError, NumjitError, UnsupportedDtypeError, shown
+from numjit.elementwise import Elementwise, elementwise
+from numjit.errors import ArgumentError, NumjitError, UnsupportedDtypeError, kind_of, shown
 from numjit.tuning import Trial
 
 __all__ = ["run"]
@@ -37,6 +37,8 @@ def run(target: str, shapes: Sequence[str], names: Sequence[str]) -> int:
     """
     try:
         operation = find_operation(target)
+        if not isinstance(operation, Elementwise):
+            raise ArgumentError(f"{target} is {kind_of(operation)}; name one that numjit.elementwise made")
         sizes = [_shape(text) for text in shapes]
         kinds = [as_dtype(name) for name in names]
     except (ArgumentError, UnsupportedDtypeError) as error:

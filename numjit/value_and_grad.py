@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from numjit import checks
 from numjit.elementwise import Elementwise
@@ -60,18 +61,16 @@ def value_and_grad(f: Elementwise, wrt: str | int | Sequence[str | int] | None =
     else:
         wanted = "a parameter's name or position, or a sequence of them"
         where = f"value_and_grad of {f.__name__}"
-        several = (
-            [wrt]
-            if checks.is_a(wrt, str | int)
-            else checks.Checks(where, ArgumentError).members("wrt", wrt, wanted)
-        )
+        several: Sequence[Any] = [wrt]
+        if not checks.is_a(wrt, str | int):
+            several = checks.Checks(where, ArgumentError).members("wrt", wrt, wanted)
         active = {_position(f, names, given) for given in several}
     if not active:
         raise ArgumentError(f"value_and_grad of {f.__name__}: nothing to differentiate by; name it in wrt=")
     return Elementwise(with_partials(f.functor, tuple(sorted(active))), f.options)
 
 
-def _position(f: Elementwise, names: Sequence[str], given: str | int) -> int:
+def _position(f: Elementwise, names: Sequence[str], given: Any) -> int:
     if checks.is_a(given, str) and given in names:
         return names.index(given)
     if checks.is_a(given, int) and not checks.is_a(given, bool) and 0 <= given < len(names):
