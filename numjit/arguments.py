@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numjit import dtypes
@@ -13,14 +14,14 @@ from numjit.arrays.allocate import output_library
 from numjit.arrays.numbers import as_python, number_type, read_element
 from numjit.arrays.torch_arrays import is_wrapped_number
 from numjit.arrays.view import CPU, ArrayView, Device
-from numjit.errors import ArgumentError, DeviceError, NumjitError
+from numjit.errors import ArgumentError, DeviceError, NumjitError, kind_of
 from numjit.functor.signature import ArgumentType
 from numjit.semantics import Category, contiguous_strides
 
 if TYPE_CHECKING:
     from numjit.dtypes import DType
 
-__all__ = ["Arguments", "Nullary", "default_dtype", "named", "read_arguments"]
+__all__ = ["Arguments", "Nullary", "default_dtype", "named", "no_array", "read_arguments", "require_classes"]
 
 
 class Nullary(NamedTuple):
@@ -120,12 +121,9 @@ def read_arguments(
         try:
             seen = view(obj)
         except NumjitError as error:
-            raise named(error, f"{name}(): argument {names[k]!r}") from error
+            raise named(error, f"{name}(): argument {names[k]!r}") from error.__cause__
         if seen is None:
-            raise ArgumentError(
-                f"{name}(): argument {names[k]!r} is a {type(obj).__name__}; "
-                "pass an array, or a Python number"
-            )
+            raise ArgumentError(f"{name}(): argument {names[k]!r} is {no_array(obj)}, or a Python number")
         if k >= operands and seen.shape and k not in zero_dim:
             raise ArgumentError(
                 f"{name}(): scalar {names[k]!r} has shape {tuple(seen.shape)}; pass a number or a 0-dim array"
@@ -149,6 +147,47 @@ def read_arguments(
     return Arguments(values, views, tuple(kinds), device, output_library(arrays), arrays, found)
 
 
+def no_array(obj: Any) -> str:
+    """Return what an object is that is no array, and what to pass in its place, for messages.
+
+    Containers of other libraries (pandas, polars, xarray, pyarrow) are known by how they are converted.
+    """
+    kind = type(obj)
+    called = kind_of(obj)
+    if issubclass(kind, str | bytes | bytearray):
+        return f"{called}; pass an array of numbers"
+    if issubclass(kind, list | tuple | range | array.array | memoryview):
+        return f"{called}; pass np.asarray(x)"
+    if issubclass(kind, dict):
+        return f"{called}; pass its values one by one, as arrays"
+    if issubclass(kind, set | frozenset | Iterator):
+        return f"{called}; pass np.asarray(list(x))"
+    for way in ("to_numpy", "numpy", "toarray"):
+        if callable(getattr(kind, way, None)):
+            return f"{called}; pass x.{way}()"
+    if any(hasattr(kind, way) for way in ("__array__", "__array_interface__", "__array_struct__")):
+        return f"{called}; pass np.asarray(x)"
+    return f"{called}; pass an array"
+
+
+def require_classes(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments, by name, that cannot say what they are: proxies whose object is gone.
+
+    Raises
+    ------
+    ArgumentError
+        There is one.
+    """
+    for label, obj in given.items():
+        try:
+            obj.__class__  # noqa: B018 - what `isinstance` asks
+        except Exception as error:
+            raise ArgumentError(
+                f"{name}(): argument {label!r} is {kind_of(obj)} that does not say what it stands for "
+                f"({type(error).__name__}: {error}); pass the array itself"
+            ) from error
+
+
 def named(error: NumjitError, where: str) -> NumjitError:
     """Return the same error with the argument in front."""
     return type(error)(f"{where}: {error}")
@@ -159,9 +198,9 @@ def _raw_view(obj: Any, where: str) -> ArrayView:
     try:
         seen = None if number_type(obj) is not None else view(obj)
     except NumjitError as error:
-        raise named(error, where) from error
+        raise named(error, where) from error.__cause__
     if seen is None:
-        raise ArgumentError(f"{where} is a {type(obj).__name__}; pass an array")
+        raise ArgumentError(f"{where} is {no_array(obj)}")
     if (seen.conj and seen.dtype.is_complex) or seen.neg:
         bit = "conj" if seen.conj else "neg"
         raise ArgumentError(

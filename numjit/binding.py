@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjit.arrays.numbers import number_type
-from numjit.errors import ArgumentError, FunctorError
+from numjit.errors import ArgumentError, FunctorError, OptionError, kind_of, shown
 from numjit.functor.signature import MISSING, Signature
 
 __all__ = ["RESERVED", "Binder", "check_defaults"]
@@ -43,14 +43,14 @@ class Binder:
         if len(positional) > len(self._operands):
             raise ArgumentError(
                 f"{name}() takes {len(self._operands)} operands ({', '.join(self._operands) or 'none'}) "
-                f"but {len(positional)} were given; scalars are passed by keyword"
+                f"but {len(positional)} were given; pass scalars by keyword"
             )
         rest = dict(keywords)
         values = list(positional)
         for parameter in self._signature.operands[: len(positional)]:
             if parameter.name in rest:
                 raise ArgumentError(
-                    f"{name}() got the operand {parameter.name!r} both by position and by name"
+                    f"{name}() got the operand {parameter.name!r} both by position and by name; pass it once"
                 )
         for parameter in (*self._signature.operands[len(positional) :], *self._signature.scalars):
             # Only defaults are compared with MISSING: torch's tracer cannot compare numbers that it follows.
@@ -64,22 +64,28 @@ class Binder:
         if rest:
             known = ", ".join([*self._operands, *self._scalars]) or "none"
             raise ArgumentError(
-                f"{name}() got an unknown keyword {next(iter(rest))!r}; its parameters are: {known}"
+                f"{name}() got an unknown keyword {shown(next(iter(rest)))}; pass those that it has: {known}"
             )
         return values
 
 
-def check_defaults(scalars: Mapping[str, Any]) -> None:
-    """Check the defaults given for a functor's scalars.
+def check_defaults(where: str, scalars: Mapping[str, Any]) -> None:
+    """Check the defaults given for a functor's scalars; `where` is for messages.
 
     Raises
     ------
-    FunctorError
+    OptionError
         One that is no number.
+    FunctorError
+        An integer that no dtype holds.
     """
     for name, value in scalars.items():
-        if number_type(value) is None:
-            raise FunctorError(
-                f"the default of scalar {name!r} is a {type(value).__name__}; "
+        try:
+            kind = number_type(value)
+        except ArgumentError as error:
+            raise FunctorError(f"{where}: the default of scalar {name!r}: {error}") from None
+        if kind is None:
+            raise OptionError(
+                f"{where}: the default of scalar {name!r} is {kind_of(value)}; "
                 "give a bool, int, float or complex"
             )

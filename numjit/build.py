@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numjit import __version__, dtypes
 from numjit.cache import Memo, default_store, digest
 from numjit.cache.keys import sources_digest, version_of, wheel_version
-from numjit.errors import CompilationError, DeviceError, ToolchainError
+from numjit.errors import ArgumentError, CompilationError, DeviceError, ToolchainError, shown
 from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
@@ -307,6 +307,23 @@ def build_kernel(
         return launch.load(code + b"\0" if is_ptx else code)
 
     return _kernels.get_or_build(key, build)
+
+
+def checked_capability(where: str, cc: Any) -> tuple[int, int]:
+    """Return a compute capability that a user gave.
+
+    Raises
+    ------
+    ArgumentError
+        It is none.
+    DeviceError
+        numjit does not run on such devices.
+    """
+    if type(cc) is not tuple or len(cc) != 2 or not all(type(n) is int for n in cc):
+        raise ArgumentError(f"{where}: cc is {shown(cc)}; pass a compute capability such as (9, 0)")
+    if cc < _MINIMUM_CC:
+        raise DeviceError(f"{where}: cc is {cc}; numjit needs (7, 5), Turing, or later")
+    return cc
 
 
 def compile_target(cc: tuple[int, int]) -> tuple[tuple[int, int], bool]:

@@ -324,6 +324,8 @@ class Call:
             outputs = (nullary.dtype,) * len(outputs)
         if self.gradients:
             outputs = self._gradient_dtypes(shape, arguments)
+        if not any(seen.fake for seen in arguments.arrays):  # whose sizes may be symbolic
+            self._outputs.check_size(shape, outputs)
         self._outputs.check(outs, shape, outputs, device)
         stored = tuple(
             dtype if given is None else given.dtype for dtype, given in zip(outputs, outs, strict=True)

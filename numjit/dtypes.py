@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from numjit.errors import UnsupportedDtypeError
+from numjit.errors import UnsupportedDtypeError, shown
 
 __all__ = [
     "ALL",
@@ -153,11 +153,12 @@ def from_name(name: str) -> DType:
     """
     found = _BY_NAME.get(name) or _BY_NAME.get(_ALIASES.get(name, ""))
     if found is None:
-        raise UnsupportedDtypeError(f"dtype {name!r} is not supported; use one of {', '.join(_BY_NAME)}")
+        raise UnsupportedDtypeError(f"dtype {shown(name)} is not supported; use one of {', '.join(_BY_NAME)}")
     return found
 
 
 _cached: dict[Any, DType] = {}
+_GIVE_ONE = "give one of numjit's, torch's or NumPy's, such as numjit.float32"
 
 
 def as_dtype(obj: Any) -> DType:
@@ -175,19 +176,19 @@ def as_dtype(obj: Any) -> DType:
         return obj
     try:
         known = _cached.get(obj)
-    except TypeError:
-        known = None
+    except Exception:  # noqa: BLE001 - what cannot be hashed is none
+        raise UnsupportedDtypeError(f"{shown(obj)} is not a dtype; {_GIVE_ONE}") from None
     if known is not None:
         return known
     if any(obj is builtin for builtin in (int, float, bool, complex)):  # np.dtype(bool) == bool
         raise UnsupportedDtypeError(
             f"{obj.__name__!r} names no dtype here; say numjit.int64, numjit.float32, ..."
         )
-    text = str(obj)
-    if isinstance(obj, str):
-        found = from_name(obj)
-    elif text.startswith("torch."):
-        found = from_name(text[len("torch.") :])
+    kind = type(obj)
+    if issubclass(kind, str):
+        found = from_name(str(obj))
+    elif kind.__module__ == "torch" and kind.__name__ == "dtype":
+        found = from_name(str(obj).removeprefix("torch."))
     else:
         found = _from_numpy(obj)
     _cached[obj] = found
@@ -197,10 +198,14 @@ def as_dtype(obj: Any) -> DType:
 def _from_numpy(obj: Any) -> DType:
     import numpy as np
 
+    # NumPy takes None for float64, and a scalar or array for its dtype.
     try:
-        dtype = np.dtype(obj)
-    except TypeError:
-        raise UnsupportedDtypeError(f"{obj!r} is not a dtype") from None
+        is_value = obj is None or (hasattr(obj, "shape") and not isinstance(obj, type | np.dtype))
+        dtype = None if is_value else np.dtype(obj)
+    except Exception:  # noqa: BLE001 - NumPy raises what the object's class does
+        dtype = None
+    if dtype is None:
+        raise UnsupportedDtypeError(f"{shown(obj)} is not a dtype; {_GIVE_ONE}")
     if not dtype.isnative:
         raise UnsupportedDtypeError(
             f"dtype {dtype} is not in the machine's byte order; convert with .astype()"

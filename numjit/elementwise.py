@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 import sys
 import types
@@ -11,10 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from numjit import autograd
-from numjit.arguments import Arguments, Nullary, read_arguments
+from numjit.arguments import Arguments, Nullary, named, no_array, read_arguments, require_classes
+from numjit.arrays.stated import MOST_DIMENSIONS, MOST_ELEMENTS
 from numjit.binding import RESERVED, Binder, check_defaults
 from numjit.call import Call, Plan, fast_calls
-from numjit.errors import ArgumentError, DeviceError, FunctorError
+from numjit.checks import Checks, is_a
+from numjit.errors import (
+    ArgumentError,
+    DeviceError,
+    FunctorError,
+    NumjitError,
+    ToolchainError,
+    kind_of,
+    shown,
+    without_frames,
+)
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
@@ -39,6 +51,12 @@ class Elementwise(FastCallable):
     """
 
     def __init__(self, functor: Functor, options: dict[str, Any], *, gradients: tuple[int, ...] = ()) -> None:
+        if not is_a(functor, CppFunctor | PythonFunctor) or "autotune" not in (
+            options if type(options) is dict else ()
+        ):
+            raise FunctorError(
+                f"Elementwise is made of {kind_of(functor)} and {kind_of(options)}; call numjit.elementwise"
+            )
         self._functor = functor
         self._options = options
         self._source = functor.text if isinstance(functor, CppFunctor) else functor.fn
@@ -141,7 +159,14 @@ class Elementwise(FastCallable):
         if is_profiled():
             with profiled(self.__name__, operands, scalars):
                 return self._run(request, operands, out, scalars)
-        return self._run(request, operands, out, scalars)
+        try:
+            return self._run(request, operands, out, scalars)
+        except NumjitError as error:
+            raise without_frames(error) from error.__cause__
+        except Exception:
+            given = {**dict(zip(self._names, operands, strict=False)), **scalars, "out": out, "like": like}
+            require_classes(self.__name__, given)
+            raise
 
     def _run(
         self, request: autograd.Request, operands: Sequence[Any], out: Any, scalars: Mapping[str, Any]
@@ -291,6 +316,12 @@ class Elementwise(FastCallable):
         """
         from numjit.differentiable import rule_of
 
+        check = Checks(f"{self.__name__}.backward()", ArgumentError)
+        tensors = check.flag("tensors", tensors)
+        if not is_a(save_for_backward, str) or save_for_backward not in ("inputs", "outputs", "both"):
+            check.refuse("save_for_backward", save_for_backward, "'inputs', 'outputs' or 'both'")
+        if num_grad_inputs is not None:
+            num_grad_inputs = check.count("num_grad_inputs", num_grad_inputs)
         if function is None:
             return functools.partial(
                 self.backward,
@@ -298,6 +329,7 @@ class Elementwise(FastCallable):
                 save_for_backward=save_for_backward,
                 num_grad_inputs=num_grad_inputs,
             )
+        require_classes(self.__name__, {"function": function})
         if not tensors and isinstance(function, str | types.FunctionType):
             function = elementwise(function)
         self.rule = rule_of(self, function, tensors, save_for_backward, num_grad_inputs)
@@ -388,6 +420,7 @@ class Elementwise(FastCallable):
         NumjitError
             As calls do.
         """
+        from numjit.outputs import GivenOutputs
         from numjit.prepared import Prepared
 
         self.refresh()
@@ -395,6 +428,9 @@ class Elementwise(FastCallable):
             raise ArgumentError(f"{self.__name__}.prepare() needs operands to broadcast; call it instead")
         bound = self._binder.bind(operands, scalars)
         arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
+        require_classes(self.__name__, {"out": out})
+        count = len(self._functor.signature.outputs)
+        GivenOutputs(self.__name__, self._names, count).read(out)
         return Prepared(self, bound, arguments, out)
 
     def explain(self, *operands: Any, **scalars: Any) -> str | None:
@@ -416,9 +452,18 @@ class Elementwise(FastCallable):
         ArgumentError
             Arguments that do not match the functor's parameters.
         """
+        bound = self._binder.bind(operands, scalars)
+        require_classes(self.__name__, dict(zip(self._names, bound, strict=True)))
+        try:
+            import torch  # noqa: F401 - what follows needs it
+        except ImportError:
+            raise ToolchainError(
+                f"{self.__name__}.explain() is about torch.compile, and torch is not installed; "
+                "pip install 'numjit[torch]'"
+            ) from None
         from numjit.torch_compile import explain
 
-        return explain(self, self._binder.bind(operands, scalars), opaque=bool(self._options["opaque"]))
+        return explain(self, bound, opaque=bool(self._options["opaque"]))
 
     def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:
         """Return the functor as a device function for ``numba.cuda`` kernels, which inline it.
@@ -459,6 +504,8 @@ class Elementwise(FastCallable):
             from numjit.runtime import devices
 
             cc = devices.compute_capability(devices.current_device())
+        else:
+            cc = build.checked_capability(f"{self.__name__}.device_function()", cc)
         return build.device_function(self._functor, arguments, default_dtype(), cc)
 
     def refresh(self) -> None:
@@ -497,16 +544,23 @@ class Elementwise(FastCallable):
         name = self._functor.name
         given = [array for array in (out if isinstance(out, tuple) else (out,)) if array is not None]
         pattern = like if like is not None else given[0] if given else None
-        seen = None if pattern is None else view(pattern)
+        label = "out" if like is None else "like"
+        try:
+            seen = None if pattern is None else view(pattern)
+        except NumjitError as error:
+            raise named(error, f"{name}(): {label}") from error.__cause__
         if pattern is not None and seen is None:
-            label = "out" if like is None else "like"
-            raise ArgumentError(f"{name}(): {label} is a {type(pattern).__name__}; pass an array")
+            raise ArgumentError(f"{name}(): {label} is {no_array(pattern)}")
         if shape is None and seen is None:
             raise ArgumentError(
                 f"{name}() has no operands to take a shape from; say shape= (and device=), like= or out="
             )
         size = tuple(seen.shape) if shape is None and seen is not None else _sizes(name, shape)
-        where = as_device(device) if device is not None else None
+        try:
+            where = as_device(device) if device is not None else None
+            stated = dtypes.as_dtype(dtype) if dtype is not None else None
+        except NumjitError as error:
+            raise named(error, f"{name}()") from None
         where = where or (seen.device if seen is not None else arguments.device if arguments.arrays else CPU)
         # 0-dim CPU arrays (scalars) have become numbers by now.
         if any(a.device != where for a in arguments.arrays if a.shape or a.device.kind != "cpu") or any(
@@ -516,9 +570,7 @@ class Elementwise(FastCallable):
                 f"{name}(): the result is to be on {where} but arguments are on {arguments.device}; "
                 "move them to one device"
             )
-        stored = (
-            dtypes.as_dtype(dtype) if dtype is not None else seen.dtype if like is not None and seen else None
-        )
+        stored = stated if stated is not None else seen.dtype if like is not None and seen else None
         library = output_library([seen] if seen is not None else arguments.arrays)
         return Nullary(size, stored, where, library)
 
@@ -602,11 +654,14 @@ def _derived(
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     """Read ``shape=``: an int or a sequence of them."""
     try:
-        size = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
-    except TypeError:
-        raise ArgumentError(f"{name}(): shape is {shape!r}; pass an int or a tuple of ints") from None
-    if any(n < 0 for n in size):
-        raise ArgumentError(f"{name}(): shape {size} has a negative size; sizes are 0 or more")
+        sizes: Any = (operator.index(shape),)
+    except Exception:  # noqa: BLE001 - whatever its __index__ raises, it is no int
+        sizes = shape
+    size = Checks(f"{name}()", ArgumentError).sizes("shape", sizes, "an int or a tuple of ints")
+    if len(size) > MOST_DIMENSIONS:
+        raise ArgumentError(f"{name}(): shape has {len(size)} sizes; pass at most {MOST_DIMENSIONS}")
+    if max(size, default=0) > MOST_ELEMENTS or math.prod(size) > MOST_ELEMENTS:
+        raise ArgumentError(f"{name}(): shape {shown(size)} is more than memory holds; pass a smaller one")
     return size
 
 
@@ -732,29 +787,73 @@ def elementwise(
     >>> numjit.elementwise(code, alpha=1.0)(np.float32([1, 2]), np.float32([10, 20]))
     array([11., 22.], dtype=float32)
     """
-    given: dict[str, Any] = {
-        "outputs": outputs, "entry": entry, "scalars": {**(scalars or {}), **defaults}, "preamble": preamble,
-        "options": tuple(options), "autotune": autotune, "opaque": opaque,
-    }  # fmt: skip
+    where = "elementwise()" if functor is None else f"elementwise() of {_named(functor)}"
+    given = _checked(where, outputs, entry, scalars, preamble, options, autotune, opaque, defaults)
     if functor is None:
         return lambda function: elementwise(function, **given)
-    check_defaults(given["scalars"])
-    if isinstance(functor, Elementwise):
-        raise FunctorError(
-            f"{functor.__name__} is elementwise already; pass the function or text it was made of"
-        )
-    if isinstance(functor, str):
-        text = CppFunctor(
-            functor,
-            entry=entry,
-            outputs=outputs,
-            scalars=given["scalars"],
-            preamble=preamble,
-            options=tuple(options),
-        )
+    if is_a(functor, Elementwise):
+        raise FunctorError(f"{where}: it is elementwise already; pass the function or text it was made of")
+    if is_a(functor, str):
+        own = {name: given[name] for name in ("entry", "outputs", "scalars", "preamble", "options")}
+        try:
+            text = CppFunctor(str(functor), **own)
+        except NumjitError as error:
+            raise without_frames(error) from error.__cause__
         return Elementwise(text, given)
     if not callable(functor):
-        raise FunctorError(f"a functor is a function or CUDA C++ text, not a {type(functor).__name__}")
-    if entry is not None or preamble or options:
-        raise FunctorError("entry, preamble and options are for C++ functors; leave them out")
-    return Elementwise(PythonFunctor(functor, outputs=outputs, scalars=given["scalars"]), given)
+        wanted = "a function of one element written with def or lambda, or CUDA C++ text"
+        Checks("elementwise()").refuse("functor", functor, wanted)
+    if given["entry"] is not None or given["preamble"] or given["options"]:
+        raise FunctorError(f"{where}: entry, preamble and options are for C++ functors; leave them out")
+    return Elementwise(PythonFunctor(functor, outputs=given["outputs"], scalars=given["scalars"]), given)
+
+
+def _named(functor: Any) -> str:
+    """Return what a message calls a functor that was not read yet."""
+    if is_a(functor, str):
+        return "a C++ functor"
+    name = getattr(functor, "__name__", None) if is_a(functor, types.FunctionType | Elementwise) else None
+    return name if name is not None else f"a {type(functor).__name__}"
+
+
+def _checked(
+    where: str,
+    outputs: Any,
+    entry: Any,
+    scalars: Any,
+    preamble: Any,
+    options: Any,
+    autotune: Any,
+    opaque: Any,
+    defaults: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the keywords of `elementwise` by name, each of the type that it has.
+
+    Raises
+    ------
+    OptionError
+        One that is not.
+    FunctorError
+        A scalar's default that is no number, or that is given twice.
+    """
+    check = Checks(where)
+    numbers = "a dict of scalars' names and numbers, such as {'alpha': 1.0}"
+    named = {} if scalars is None else check.names("scalars", scalars, numbers)
+    for name in defaults:
+        if name in named:
+            raise FunctorError(
+                f"{where}: the default of {name!r} is given by name and in scalars; give it once"
+            )
+    named |= defaults
+    check_defaults(where, named)
+    name = "the name of a function of the text, or leave it out"
+    flags = "a sequence of strings, one a compiler option, such as ['--use_fast_math']"
+    return {
+        "outputs": None if outputs is None else check.count("outputs", outputs),
+        "entry": None if entry is None else check.text("entry", entry, name),
+        "scalars": named,
+        "preamble": check.text("preamble", preamble, "C++ text as a string"),
+        "options": check.texts("options", options, flags),
+        "autotune": check.flag("autotune", autotune),
+        "opaque": check.flag("opaque", opaque),
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 __all__ = [
     "ArgumentError",
     "AutogradError",
@@ -11,13 +13,20 @@ __all__ = [
     "FunctorError",
     "LaunchError",
     "NumjitError",
+    "OptionError",
     "OutputError",
     "OverlapError",
     "PromotionError",
     "ToolchainError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
+    "kind_of",
+    "shown",
+    "without_frames",
 ]
+
+#: Characters of a value that a message shows.
+_SHOWN = 60
 
 
 class NumjitError(Exception):
@@ -48,6 +57,10 @@ class FunctorError(NumjitError, ValueError):
     """A functor whose signature or declaration numjit cannot use."""
 
 
+class OptionError(FunctorError, TypeError):
+    """An option of `numjit.elementwise` that is of another type than it takes."""
+
+
 class CompilationError(NumjitError, RuntimeError):
     """A functor that a compiler refused; the message shows the user's own line."""
 
@@ -74,3 +87,37 @@ class LaunchError(NumjitError, RuntimeError):
 
 class AutogradError(NumjitError, RuntimeError):
     """A gradient was asked for where none is known."""
+
+
+def shown(value: Any) -> str:
+    """Return a value as messages show it: short, on one line, and whatever its own ``repr`` does.
+
+    Examples
+    --------
+    >>> shown("--use_fast_math")
+    "'--use_fast_math'"
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # noqa: BLE001 - it is the user's own, and what is told is another mistake
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value is, as messages call it: ``"a list"``, ``"an int"``, ``"None"``."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+_Error = TypeVar("_Error", bound=NumjitError)
+
+
+def without_frames(error: _Error) -> _Error:
+    """Return an error without the frames that it passed: its message says what the caller is to do.
+
+    What numjit did until it knew is some forty lines of a traceback, in which the caller's own line is lost.
+    """
+    return error.with_traceback(None)

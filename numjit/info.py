@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 
 from numjit import config
-from numjit.errors import DeviceError, LaunchError, ToolchainError
+from numjit.errors import DeviceError, LaunchError, NumjitError, ToolchainError
 
 __all__ = ["Entry", "Report", "collect", "numjit_version", "render", "run"]
 
@@ -223,12 +223,21 @@ def _host_compiler() -> Entry:
 
 
 def _cache() -> Iterable[Entry]:
-    folder = config.cache_dir()
-    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-    yield Entry("folder", f"{folder}{'' if folder.is_dir() else ' (made when first used)'}")
-    yield Entry(
-        "size", f"{len(sizes)} files, {sum(sizes) / 1e6:.1f} MB of at most {config.cache_limit() / 1e6:.0f}"
-    )
+    try:
+        folder, limit = config.cache_dir(), config.cache_limit()
+    except (NumjitError, ValueError) as error:
+        yield Entry("settings", "not understood", str(error), needed=True)
+        return
+    try:
+        found = folder.is_dir()
+        sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if found else []
+    except OSError as error:
+        yield Entry(
+            "folder", f"{folder} cannot be read ({error})", "set NUMJIT_CACHE_DIR to one that can", True
+        )
+        return
+    yield Entry("folder", f"{folder}{'' if found else ' (made when first used)'}")
+    yield Entry("size", f"{len(sizes)} files, {sum(sizes) / 1e6:.1f} MB of at most {limit / 1e6:.0f}")
 
 
 def _dotted(version: tuple[int, ...]) -> str:

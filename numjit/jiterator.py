@@ -15,9 +15,10 @@ from numjit.arguments import default_dtype, read_arguments
 from numjit.binding import Binder, check_defaults
 from numjit.cache import digest
 from numjit.call import Call
+from numjit.checks import Checks
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise
-from numjit.errors import ArgumentError, FunctorError
+from numjit.errors import ArgumentError, FunctorError, NumjitError, without_frames
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
@@ -49,11 +50,18 @@ class _JiteratorFunctor(CppFunctor):
 class _JittedFunction(FastCallable):
     """What the two constructors return."""
 
-    def __init__(self, code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> None:
-        check_defaults(scalars)
+    def __init__(self, where: str, code_string: str, outputs: int, scalars: Mapping[str, Any]) -> None:
+        check = Checks(f"numjit.jiterator.{where}()")
+        code_string = check.text("code_string", code_string, "C++ text as a string")
+        outputs = check.count("num_outputs", outputs)
+        check_defaults(check.where, scalars)
         self.code_string = code_string
         self.kwargs_dict = dict(scalars)
-        self._functor = functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
+        try:
+            functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
+        except NumjitError as error:
+            raise without_frames(error) from error.__cause__
+        self._functor = functor
         self.num_outputs = len(functor.signature.outputs)
         self.__name__ = self.kernel_name = functor.name
         if len(functor.signature.raws) == len(functor.signature.operands):
@@ -144,7 +152,7 @@ class _JittedFunction(FastCallable):
         return self._functor
 
     def __reduce__(self) -> Any:
-        return _restore, (self.code_string, self._functor.stated_outputs, self.kwargs_dict)
+        return _restore, (self.code_string, self.num_outputs, self.kwargs_dict)
 
 
 def _is_exact(value: float | None, dtype: DType) -> bool:
@@ -157,8 +165,8 @@ def _is_exact(value: float | None, dtype: DType) -> bool:
     return low <= value < high
 
 
-def _restore(code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> _JittedFunction:
-    return _JittedFunction(code_string, outputs, scalars)
+def _restore(code_string: str, outputs: int, scalars: Mapping[str, Any]) -> _JittedFunction:
+    return _JittedFunction("create_multi_output_jit_fn", code_string, outputs, scalars)
 
 
 def create_jit_fn(code_string: str, **kwargs: Any) -> Callable[..., Any]:
@@ -190,7 +198,7 @@ def create_jit_fn(code_string: str, **kwargs: Any) -> Callable[..., Any]:
     >>> create_jit_fn(code, alpha=1.0)(np.float32([1, 2]), np.float32([10, 20]), alpha=2.0)
     array([19., 38.], dtype=float32)
     """
-    return _JittedFunction(code_string, 1, kwargs)
+    return _JittedFunction("create_jit_fn", code_string, 1, kwargs)
 
 
 def create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs: Any) -> Callable[..., Any]:
@@ -215,7 +223,7 @@ def create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs: Any
     FunctorError
         As for `create_jit_fn`, and where `num_outputs` is not what the functor has.
     """
-    return _JittedFunction(code_string, num_outputs, kwargs)
+    return _JittedFunction("create_multi_output_jit_fn", code_string, num_outputs, kwargs)
 
 
 #: torch's own spellings.

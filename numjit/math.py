@@ -8,12 +8,17 @@ int, float and complex.
 
 from __future__ import annotations
 
+import functools as _functools
 import math as _math
 import operator as _operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as _np
+
+from numjit.errors import ArgumentError as _ArgumentError
+from numjit.errors import kind_of as _kind_of
+from numjit.errors import shown as _shown
 
 __all__ = [
     "acos", "acosh", "angle", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
@@ -508,3 +513,51 @@ def right_shift(x: Any, n: Any) -> Any:
     """Return ``x >> n``; in a functor n outside the width gives 0, or -1 of a negative integer."""
     x, n = _whole(x, n)
     return x >> n
+
+
+# ---------------------------------------------------------------------------------- what is no number
+
+
+def _for_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of elements that refuses what is no number.
+
+    It is called outside of functors only: in one, the function's rule is compiled.
+    """
+    has_bounds = function.__defaults__ is not None
+
+    @_functools.wraps(function)
+    def checked(*values: Any, **named: Any) -> Any:
+        given = [value for value in (*values, *named.values()) if value is not None or not has_bounds]
+        try:
+            for value in given:
+                if not _is_like_a_number(value):
+                    raise TypeError(f"{_shown(value)} is {_kind_of(value)}")
+            return function(*map(_plain, values), **{name: _plain(value) for name, value in named.items()})
+        except Exception as error:
+            if isinstance(error, TypeError) or not all(map(_is_number, given)):
+                said = str(error).partition("\n")[0][:200]
+                raise _ArgumentError(
+                    f"numjit.math.{function.__name__}(): {said}; pass other numbers, or call it in a functor"
+                ) from None
+            raise
+
+    return checked
+
+
+def _is_like_a_number(value: Any) -> bool:
+    """Whether a value may stand for a number: symbolic ones do, a text does not."""
+    kind = type(value)
+    return any(hasattr(kind, way) for way in ("__float__", "__index__", "__complex__"))
+
+
+def _is_number(value: Any) -> bool:
+    return issubclass(type(value), bool | int | float | complex | _np.number | _np.bool)
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy scalar as Python's number, and all else as it is."""
+    return value.item() if issubclass(type(value), _np.generic) else value
+
+
+for _name in __all__:
+    globals()[_name] = _for_numbers(globals()[_name])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.arrays.adapters import writable_view
+from numjit.arrays.stated import ADDRESSES
 from numjit.arrays.view import ArrayView, Device
-from numjit.errors import DeviceError, OutputError, OverlapError
+from numjit.errors import BroadcastError, DeviceError, OutputError, OverlapError
 from numjit.semantics import Extent, Overlap, broadcast_strides, can_cast, classify, has_internal_overlap
 
 if TYPE_CHECKING:
@@ -48,11 +50,22 @@ class GivenOutputs:
         many = out if isinstance(out, tuple) else (out,)
         if len(many) != count:
             wanted = "an array" if count == 1 else f"a tuple of {count} arrays or None"
-            raise OutputError(f"{self._name}() has {count} outputs; pass out={wanted}")
+            raise OutputError(
+                f"{self._name}() has {count} output{'s' if count > 1 else ''}; pass out={wanted}"
+            )
         return [
             None if given is None else writable_view(given, f"{self._name}(): {label}")
             for given, label in zip(many, self._labels, strict=True)
         ]
+
+    def check_size(self, shape: tuple[int, ...], outputs: Sequence[DType]) -> None:
+        """Refuse results that no memory holds, which libraries tell each in words of their own."""
+        size = math.prod(shape) * max(dtype.itemsize for dtype in outputs)
+        if size >= ADDRESSES >> 1:
+            raise BroadcastError(
+                f"{self._name}(): a result of shape {shape} has {size} bytes, more than memory holds; pass "
+                "smaller operands"
+            )
 
     def check(
         self,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit.arguments import Arguments
+from numjit.arguments import Arguments, named, require_classes
 from numjit.arrays.adapters import view
 from numjit.arrays.numbers import number_type
 from numjit.binding import Binder
 from numjit.call import Call, fast_calls
-from numjit.errors import ArgumentError
+from numjit.errors import ArgumentError, NumjitError, kind_of
 from numjit.launcher import attach
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Prepared(attach.FastCallable):
             An argument of another kind than was prepared.
         """
         bound = self._binder.bind(operands, scalars)
+        require_classes(self.__name__, dict(zip([*self._names, "out"], [*bound, out], strict=True)))
         for name, value, expected in zip(self._names, bound, self._expected, strict=True):
             self._check(name, value, expected)
         if out is not None and self._out is not None:
@@ -68,7 +69,10 @@ class Prepared(attach.FastCallable):
         return self.operation(*bound[: self._count], out=out, **named)
 
     def _check(self, name: str, value: Any, expected: str) -> None:
-        found = _describe(value)
+        try:
+            found = _describe(value)
+        except NumjitError as error:
+            raise named(error, f"{self.__name__}(): argument {name!r}") from error.__cause__
         if found != expected:
             raise ArgumentError(
                 f"{self.__name__}() was prepared with {name!r} as {expected} but got {found}; prepare it for "
@@ -92,7 +96,7 @@ def _describe(value: Any) -> str:
         return f"{type(value).__name__} number"
     seen = view(value)
     if seen is None:
-        return f"a {type(value).__name__}"
+        return kind_of(value)
     bits = "".join(f" {bit}" for bit, on in (("conj", seen.conj), ("neg", seen.neg)) if on)
     return (
         f"{seen.library} {seen.dtype}{bits} of shape {tuple(seen.shape)}, strides {tuple(seen.strides)} on "

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import math
+import re
 import sys
 from collections.abc import Sequence
 
 from numjit import tuning
+from numjit.ahead.command import find_operation
+from numjit.dtypes import as_dtype
 from numjit.elementwise import Elementwise, elementwise
-from numjit.errors import NumjitError
+from numjit.errors import ArgumentError, NumjitError, UnsupportedDtypeError, kind_of, shown
 from numjit.tuning import Trial
 
 __all__ = ["run"]
@@ -26,7 +28,22 @@ def run(target: str, shapes: Sequence[str], names: Sequence[str]) -> int:
         Shapes as text, ``"8192,8192"``; every operand gets the shape.
     names
         Names of dtypes; every operand gets the dtype.
+
+    Returns
+    -------
+    int
+        0 when all is tuned, 1 where there is no GPU or something did not compile, 2 where the command line
+        names what does not exist.
     """
+    try:
+        operation = find_operation(target)
+        if not isinstance(operation, Elementwise):
+            raise ArgumentError(f"{target} is {kind_of(operation)}; name one that numjit.elementwise made")
+        sizes = [_shape(text) for text in shapes]
+        kinds = [as_dtype(name) for name in names]
+    except (ArgumentError, UnsupportedDtypeError) as error:
+        print(error, file=sys.stderr)
+        return 2
     try:
         import torch
     except ImportError:
@@ -35,18 +52,12 @@ def run(target: str, shapes: Sequence[str], names: Sequence[str]) -> int:
     if not torch.cuda.is_available():
         print("there is no GPU to tune for on this machine", file=sys.stderr)
         return 1
-    try:
-        operation = _find(target)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        print(f"{target}: {error}; say MODULE:NAME of a numjit operation", file=sys.stderr)
-        return 1
     tuned = elementwise(operation.source, **{**operation.options, "autotune": True})
     tuning.report = _show
     try:
-        for text in shapes:
-            shape = tuple(int(part) for part in text.split(","))
-            for name in names:
-                kind = getattr(torch, name)
+        for text, shape in zip(shapes, sizes, strict=True):
+            for name in kinds:
+                kind = getattr(torch, name.name)
                 count = len(operation.functor.signature.operands)
                 operands = [torch.randint(0, 100, shape, device="cuda").to(kind) for _ in range(count)]
                 print(f"{target} over {text} {name}, {math.prod(shape)} elements:")
@@ -59,12 +70,17 @@ def run(target: str, shapes: Sequence[str], names: Sequence[str]) -> int:
     return 0
 
 
-def _find(target: str) -> Elementwise:
-    module, _, name = target.partition(":")
-    found = getattr(importlib.import_module(module), name)
-    if not isinstance(found, Elementwise):
-        raise TypeError(f"{name} is a {type(found).__name__}, not made by numjit.elementwise")
-    return found
+def _shape(text: str) -> tuple[int, ...]:
+    """Read a shape as the command line has it: ``8192,8192``.
+
+    Raises
+    ------
+    ArgumentError
+        It is none.
+    """
+    if not re.fullmatch(r"[0-9]{1,18}(,[0-9]{1,18})*", text):
+        raise ArgumentError(f"{shown(text)} is no shape; say sizes with commas between, such as 8192,8192")
+    return tuple(map(int, text.split(",")))
 
 
 def _show(trials: Sequence[Trial]) -> None:

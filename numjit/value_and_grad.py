@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from numjit import checks
 from numjit.elementwise import Elementwise
-from numjit.errors import ArgumentError
+from numjit.errors import ArgumentError, kind_of, shown
 
 __all__ = ["value_and_grad"]
 
@@ -47,26 +49,32 @@ def value_and_grad(f: Elementwise, wrt: str | int | Sequence[str | int] | None =
     """
     from numjit.functor.value_and_grad import with_partials
 
-    if not isinstance(f, Elementwise):
+    if not checks.is_a(f, Elementwise):
         raise ArgumentError(
-            f"value_and_grad takes an operation made by numjit.elementwise, not a {type(f).__name__}"
+            f"value_and_grad takes an operation made by numjit.elementwise, not {kind_of(f)}; decorate the "
+            "function first"
         )
     signature = f.functor.signature
     names = [p.name for p in (*signature.operands, *signature.scalars)]
     if wrt is None:
         active = {k for k in range(len(signature.operands)) if k not in signature.raws}
     else:
-        active = {_position(f, names, given) for given in ([wrt] if isinstance(wrt, str | int) else wrt)}
+        wanted = "a parameter's name or position, or a sequence of them"
+        where = f"value_and_grad of {f.__name__}"
+        several: Sequence[Any] = [wrt]
+        if not checks.is_a(wrt, str | int):
+            several = checks.Checks(where, ArgumentError).members("wrt", wrt, wanted)
+        active = {_position(f, names, given) for given in several}
     if not active:
         raise ArgumentError(f"value_and_grad of {f.__name__}: nothing to differentiate by; name it in wrt=")
     return Elementwise(with_partials(f.functor, tuple(sorted(active))), f.options)
 
 
-def _position(f: Elementwise, names: Sequence[str], given: str | int) -> int:
-    if isinstance(given, str) and given in names:
+def _position(f: Elementwise, names: Sequence[str], given: Any) -> int:
+    if checks.is_a(given, str) and given in names:
         return names.index(given)
-    if isinstance(given, int) and 0 <= given < len(names):
-        return given
+    if checks.is_a(given, int) and not checks.is_a(given, bool) and 0 <= given < len(names):
+        return int(given)
     raise ArgumentError(
-        f"value_and_grad of {f.__name__}: wrt={given!r} is no parameter; they are {', '.join(names)}"
+        f"value_and_grad of {f.__name__}: wrt={shown(given)} is no parameter; name one of {', '.join(names)}"
     )

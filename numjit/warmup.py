@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from numjit.errors import ArgumentError
+from numjit.checks import Checks
+from numjit.dtypes import as_dtype
+from numjit.errors import ArgumentError, kind_of
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -15,6 +17,8 @@ __all__ = ["Warmed", "warmup"]
 #: What is built where nothing else is asked for.
 DTYPES = ("float32", "float16", "bfloat16")
 INPUTS = (1, 2, 3)
+#: Addresses that a kernel's parameters have room for.
+_MOST_INPUTS = 4095
 
 
 class Warmed(NamedTuple):
@@ -105,20 +109,30 @@ def warmup(
     """
     from numjit.ahead.run import run
 
-    written = None if functor is None else getattr(functor, "__numjit_functor__", None)
-    if functor is not None and written is None:
+    if functor is not None and not hasattr(type(functor), "__numjit_functor__"):
         raise ArgumentError(
-            f"warmup() builds operations made by numjit.elementwise, not a {type(functor).__name__}; "
+            f"warmup() builds operations made by numjit.elementwise, not {kind_of(functor)}; "
             "decorate the function first"
         )
+    check = Checks("warmup()", ArgumentError)
+    if progress is not None and not callable(progress):
+        check.refuse("progress", progress, "a function of three arguments")
+    call = "a sequence of descriptions, one an operand"
     return run(
-        written,
-        signatures,
-        scalars or {},
+        None if functor is None else functor.__numjit_functor__,
+        [check.members("a signature", signature, call) for signature in signatures],
+        {} if scalars is None else check.names("scalars", scalars, "a dict of scalars' names and numbers"),
         targets=targets,
-        dtypes=DTYPES if dtypes is None else tuple(dtypes),
-        layouts=None if layouts is None else tuple(layouts),
-        inputs=INPUTS if inputs is None else tuple(inputs),
-        jobs=jobs,
+        dtypes=DTYPES
+        if dtypes is None
+        else [as_dtype(dtype) for dtype in check.members("dtypes", dtypes, "dtypes, such as ['float32']")],
+        layouts=None if layouts is None else check.texts("layouts", layouts, "layouts, such as ['row']"),
+        inputs=INPUTS
+        if inputs is None
+        else [
+            check.count("a member of inputs", count, most=_MOST_INPUTS)
+            for count in check.members("inputs", inputs, "numbers of operands, such as [1, 2]")
+        ],
+        jobs=None if jobs is None else check.count("jobs", jobs),
         progress=progress,
     )

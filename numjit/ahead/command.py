@@ -10,10 +10,10 @@ from typing import Any
 
 from numjit.ahead.run import read_targets
 from numjit.dtypes import as_dtype
-from numjit.errors import ArgumentError, DeviceError, NumjitError, UnsupportedDtypeError
+from numjit.errors import ArgumentError, DeviceError, NumjitError, UnsupportedDtypeError, kind_of
 from numjit.warmup import DTYPES, Warmed, warmup
 
-__all__ = ["run"]
+__all__ = ["find_operation", "run"]
 
 
 def run(
@@ -44,7 +44,7 @@ def run(
         where = targets or None
         read_targets(where)
         kinds = [as_dtype(name) for name in dtypes or DTYPES]
-        operations = [_find(name) for name in names] or [None]
+        operations = [find_operation(name) for name in names] or [None]
     except (ArgumentError, UnsupportedDtypeError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -66,20 +66,27 @@ def run(
     return status
 
 
-def _find(target: str) -> Any:
-    """Return the operation that ``MODULE:NAME`` names."""
+def find_operation(target: str) -> Any:
+    """Return the operation that ``MODULE:NAME`` names.
+
+    Raises
+    ------
+    ArgumentError
+        There is none, or its module cannot be imported.
+    """
     module, _, name = target.partition(":")
     sys.path.insert(0, "")  # modules beside which the command is run, as ``python -m`` itself has it
     try:
         found = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ArgumentError(f"{target}: {error}; say MODULE:NAME of a numjit operation") from error
+    except (Exception, SystemExit) as error:
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise ArgumentError(f"{target}: {said}; say MODULE:NAME of a numjit operation") from error
     finally:
         sys.path.remove("")
     if not hasattr(found, "__numjit_functor__"):
-        raise ArgumentError(f"{target} is a {type(found).__name__}; say MODULE:NAME of a numjit operation")
+        raise ArgumentError(f"{target} is {kind_of(found)}; say MODULE:NAME of a numjit operation")
     return found
 
 

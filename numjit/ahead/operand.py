@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from numjit.checks import Checks
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError
 
@@ -32,7 +33,7 @@ class Operand:
     Raises
     ------
     ArgumentError
-        Another number of strides than of sizes.
+        Sizes, strides or an offset that are none, or another number of strides than of sizes.
     UnsupportedDtypeError
         `dtype` is none of numjit's.
     """
@@ -43,12 +44,15 @@ class Operand:
     offset: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(self.shape))
+        check = Checks("Operand()", ArgumentError)
+        object.__setattr__(self, "shape", check.sizes("shape", self.shape, "a tuple of sizes"))
+        object.__setattr__(self, "offset", check.count("offset", self.offset, 0))
         if self.strides is not None:
-            object.__setattr__(self, "strides", tuple(self.strides))
-            if len(self.strides) != len(self.shape):
+            strides = check.sizes("strides", self.strides, "a tuple of ints, or leave them out", None)
+            object.__setattr__(self, "strides", strides)
+            if len(strides) != len(self.shape):
                 raise ArgumentError(
-                    f"an operand of shape {self.shape} has strides {self.strides}; give one a dimension"
+                    f"an operand of shape {self.shape} has strides {strides}; give one a dimension"
                 )
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 

@@ -16,8 +16,9 @@ from numjit import build, config
 from numjit.ahead.layouts import LAYOUTS, operands_of
 from numjit.ahead.signatures import common_shell, describe, shell_for, specialise
 from numjit.ahead.workers import ShellWorkers
+from numjit.checks import is_a
 from numjit.dtypes import as_dtype
-from numjit.errors import ArgumentError, DeviceError, ToolchainError
+from numjit.errors import ArgumentError, DeviceError, ToolchainError, shown
 from numjit.warmup import Warmed
 
 if TYPE_CHECKING:
@@ -83,8 +84,6 @@ def run(
     started = time.perf_counter()
     where = _cards(targets)
     _require_writable_cache()
-    if jobs is not None and jobs < 1:
-        raise ArgumentError(f"jobs={jobs}; it must be 1 or more")
     count = jobs or _usable_cores()
     if functor is None:
         if signatures or scalars:
@@ -236,21 +235,22 @@ def read_targets(targets: Any) -> list[Target]:
     """
     if targets is None:
         return list(dict.fromkeys(cc for cc, _ in _own_cards()))
-    one = not isinstance(targets, list | tuple | set | frozenset) or (
-        isinstance(targets, tuple) and all(type(n) is int for n in targets)
+    one = not is_a(targets, list | tuple | set | frozenset) or (
+        is_a(targets, tuple) and all(type(n) is int for n in targets)
     )
     return list(dict.fromkeys(map(_read_target, [targets] if one else targets)))
 
 
 def _read_target(target: Any) -> Target:
-    if target == "cpu":
+    if is_a(target, str) and target == "cpu":
         return None
-    if isinstance(target, tuple) and len(target) == 2 and all(type(n) is int for n in target):
+    if is_a(target, tuple) and len(target) == 2 and all(type(n) is int for n in target):
         return target[0], target[1]
-    found = re.fullmatch(r"(?:sm_)?(\d{1,2})\.?(\d)", str(target))
+    text = str(target) if is_a(target, str | float) else ""
+    found = re.fullmatch(r"(?:sm_)?([0-9]{1,2})\.?([0-9])", text)
     if found is None:
         raise ArgumentError(
-            f"{target!r} is no target; give 'cpu' or a compute capability such as '9.0' or (9, 0)"
+            f"{shown(target)} is no target; give 'cpu' or a compute capability such as '9.0' or (9, 0)"
         )
     return int(found[1]), int(found[2])
 

@@ -12,7 +12,8 @@ from numjit.arrays.adapters import view
 from numjit.arrays.numbers import number_type
 from numjit.arrays.view import CPU, META, ArrayView
 from numjit.binding import Binder
-from numjit.errors import ArgumentError, UnsupportedDtypeError
+from numjit.checks import is_a
+from numjit.errors import ArgumentError, NumjitError, UnsupportedDtypeError, kind_of, shown
 from numjit.functor.signature import MISSING, ArgumentType, Specialisation
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import choose
@@ -104,7 +105,7 @@ def describe(
             number = number_type(value)
             if number is None:
                 raise ArgumentError(
-                    f"{functor.name}: an argument is described by a {type(value).__name__}; give a number"
+                    f"{functor.name}: an argument is described by {kind_of(value)}; give a number"
                 )
             types.append(ArgumentType(number, Category.NUMBER))
         else:
@@ -132,8 +133,11 @@ def _read(name: str, operand: Any) -> Any:
     """Return a number as it is, and all else as the view of an array."""
     if number_type(operand) is not None:
         return operand
-    if not isinstance(operand, Operand):
-        seen = view(operand)
+    if not is_a(operand, Operand):
+        try:
+            seen = view(operand)
+        except NumjitError as error:
+            raise type(error)(f"{name}: an operand is described by an array: {error}") from error.__cause__
         if seen is not None:
             return _placed(seen)
         try:
@@ -142,8 +146,8 @@ def _read(name: str, operand: Any) -> Any:
             operand = Operand(operand)
         except UnsupportedDtypeError as error:
             raise ArgumentError(
-                f"{name}: an operand is described by {operand!r} ({error}); give a dtype, a number, an array "
-                "(one on torch's meta device will do), or numjit.Operand"
+                f"{name}: an operand is described by {shown(operand)} ({error}); give a dtype, a number, an "
+                "array (one on torch's meta device will do), or numjit.Operand"
             ) from None
     dtype = operand.element
     strides = contiguous_strides(operand.shape) if operand.strides is None else operand.strides

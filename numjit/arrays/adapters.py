@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from numjit.arrays import cuda_interface, dlpack, numpy_arrays, torch_arrays
+from numjit.arrays.foreign_errors import passes_through, refused
 from numjit.arrays.streams import dlpack_stream
 from numjit.arrays.view import ArrayView
-from numjit.errors import OutputError, UnsupportedArrayError
+from numjit.errors import NumjitError, OutputError, UnsupportedArrayError, kind_of
 
 __all__ = ["protocol_reader", "view", "writable_view"]
 
@@ -75,11 +76,12 @@ def writable_view(obj: Any, name: str = "out") -> ArrayView:
         Read-only memory, elements that are not aligned, a conj or neg bit, or a tensor that requires grad
         while gradients are recorded.
     """
-    seen = view(obj)
+    try:
+        seen = view(obj)
+    except NumjitError as error:
+        raise type(error)(f"{name}: {error}") from error.__cause__
     if seen is None:
-        raise UnsupportedArrayError(
-            f"{name} is a {type(obj).__name__}, not an array; pass an array or leave it out"
-        )
+        raise UnsupportedArrayError(f"{name} is {kind_of(obj)}, not an array; pass an array or leave it out")
     if seen.readonly:
         raise OutputError(f"{name} is read-only ({seen.library}); pass an array that may be written")
     if seen.copied:
@@ -106,7 +108,7 @@ def _find_reader(cls: type) -> _Reader:
     if torch_reader is not None:
         reader = torch_reader
     elif issubclass(cls, np.ndarray):
-        reader = numpy_arrays.read
+        reader = numpy_arrays.read if cls is np.ndarray else numpy_arrays.read_subclass
     elif issubclass(cls, (np.generic, int, float, complex, str, bytes, list, tuple, dict, type(None))):
         reader = _no_array
     elif cuda_interface.library_of(cls) == "jax":
@@ -127,13 +129,20 @@ def _no_array(obj: Any) -> None:  # noqa: ARG001 - a reader like the others
 
 def _read_by_protocol(obj: Any) -> ArrayView | None:
     """View an object that may speak a protocol: asked each time, for some carry it on the instance."""
-    if isinstance(obj, type):
-        return None
-    # CPU arrays of CuPy-like libraries have the property and raise AttributeError.
-    interface = getattr(obj, "__cuda_array_interface__", None)
-    if interface is not None:
-        return cuda_interface.read(obj, interface)
-    return _read_by_dlpack(obj)
+    protocol = "__cuda_array_interface__"
+    try:
+        if isinstance(obj, type):
+            return None
+        # CPU arrays of CuPy-like libraries have the property and raise AttributeError.
+        interface = getattr(obj, protocol, None)
+        if interface is not None:
+            return cuda_interface.read(obj, interface)
+        protocol = "__dlpack__"
+        return _read_by_dlpack(obj)
+    except Exception as error:
+        if passes_through(error):
+            raise
+        raise refused(obj, protocol, error) from error
 
 
 def _read_by_dlpack(obj: Any) -> ArrayView | None:
@@ -150,21 +159,36 @@ def _read_jax(obj: Any) -> ArrayView | None:
     JAX has one (in C order, none for bfloat16); that says nothing of streams, so elements must be ready. All
     else goes by DLPack, which orders JAX's work before the call's.
     """
-    platform = getattr(obj, "platform", None)
-    if platform is None:  # a tracer, a key
-        return _read_by_dlpack(obj)
-    # Of a deleted array platform() crashes; NumPy is told.
-    if obj.is_deleted() or platform() == "cpu":
-        try:
-            array = np.asarray(obj)
-        except Exception as error:
-            raise UnsupportedArrayError(f"JAX refused: {error}; pass an array that NumPy can view") from error
-        return numpy_arrays.read(array, "jax", obj)
+    protocol = "__dlpack__"
     try:
-        interface = obj.__cuda_array_interface__ if obj.is_ready() else None
-    except Exception:  # noqa: BLE001 - what JAX raises is its own, and DLPack says what is wrong
-        interface = None
-    return _read_by_dlpack(obj) if interface is None else cuda_interface.read_jax(obj, interface)
+        platform = getattr(obj, "platform", None)
+        if platform is None:  # a tracer, a key
+            return _read_by_dlpack(obj)
+        # Of a deleted array platform() crashes; NumPy is told.
+        if obj.is_deleted() or platform() == "cpu":
+            return numpy_arrays.read(_as_numpy(obj), "jax", obj)
+        try:
+            interface = obj.__cuda_array_interface__ if obj.is_ready() else None
+        except Exception:  # noqa: BLE001 - what JAX raises is its own, and DLPack says what is wrong
+            interface = None
+        if interface is None:
+            return _read_by_dlpack(obj)
+        protocol = "__cuda_array_interface__"
+        return cuda_interface.read_jax(obj, interface)
+    except Exception as error:
+        if passes_through(error):
+            raise
+        raise refused(obj, protocol, error) from error
+
+
+def _as_numpy(obj: Any) -> Any:
+    """Return the NumPy array of JAX's memory."""
+    try:
+        return np.asarray(obj)
+    except Exception as error:
+        if passes_through(error):
+            raise
+        raise UnsupportedArrayError(f"JAX refused: {error}; pass an array that NumPy can view") from error
 
 
 _BY_PROTOCOL = (_read_by_protocol, _read_by_dlpack, _read_jax, cuda_interface.read_numba)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import sys
 from typing import Any
 
 import numpy as np
 
 from numjit.arrays.numpy_arrays import from_numpy_dtype
+from numjit.arrays.stated import ADDRESSES, has_elements
 from numjit.arrays.view import ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedArrayError, UnsupportedDtypeError
@@ -20,12 +22,14 @@ from numjit.semantics import contiguous_strides
 
 __all__ = ["is_numba_array", "library_of", "read", "read_jax", "read_numba"]
 
+_VERSIONS = (2, 3)
+_index = operator.index
 _LIBRARIES = {"cupy": "cupy", "numba": "numba", "numba_cuda": "numba", "jax": "jax", "jaxlib": "jax"}
 
 
 def library_of(cls: type) -> str:
     """Return the library of an array class by its module: ``"cupy"``, ``"numba"``, ``"jax"`` or ``""``."""
-    return _library_in(getattr(cls, "__module__", None) or "")
+    return _library_in(str(getattr(cls, "__module__", "")))
 
 
 @functools.lru_cache(1024)
@@ -55,15 +59,20 @@ def read(array: Any, interface: dict[str, Any]) -> ArrayView:
         raise UnsupportedArrayError(
             "arrays with a mask (__cuda_array_interface__) are not supported; fill the masked elements first"
         )
+    if interface["version"] not in _VERSIONS:
+        raise UnsupportedArrayError(
+            f"__cuda_array_interface__ of version {interface['version']!r} is not known to numjit; convert "
+            "the array with its own library first"
+        )
     pointer, readonly = interface["data"]
     strides = interface.get("strides")
     return _view(
         array,
         library_of(type(array)) or "interface",
-        int(pointer or 0),
+        _index(pointer or 0),
         interface["typestr"],
-        tuple(map(int, interface["shape"])),
-        None if strides is None else tuple(map(int, strides)),
+        tuple(map(_index, interface["shape"])),
+        None if strides is None else tuple(map(_index, strides)),
         _stream(interface),
         readonly=bool(readonly),
     )
@@ -121,9 +130,14 @@ def _view(
     *,
     readonly: bool = False,
 ) -> ArrayView:
-    dtype, strides, has_elements = _layout(typestr, shape, byte_strides)
-    if not has_elements:
+    dtype, strides, filled = _layout(typestr, shape, byte_strides)
+    if not filled:
         pointer = 0
+    elif not 0 < pointer < ADDRESSES:
+        raise UnsupportedArrayError(
+            f"__cuda_array_interface__ states elements of shape {shape} at address {pointer:#x}; pass an "
+            "array that has memory"
+        )
     elif pointer % dtype.itemsize:
         raise UnsupportedArrayError(
             f"the elements of a {dtype} array at {pointer:#x} (__cuda_array_interface__) are not aligned to "
@@ -141,7 +155,10 @@ def _layout(
 ) -> tuple[DType, tuple[int, ...], bool]:
     """Return dtype, strides in elements, and whether there are elements."""
     dtype = _dtype(typestr)
-    return dtype, _element_strides(byte_strides, shape, dtype), 0 not in shape
+    if byte_strides is not None:  # their number, and negative sizes
+        has_elements(shape, byte_strides, 1)
+    strides = _element_strides(byte_strides, shape, dtype)
+    return dtype, strides, has_elements(shape, strides, dtype.itemsize)
 
 
 def _dtype(typestr: str) -> DType:
@@ -177,7 +194,15 @@ def _stream(interface: dict[str, Any]) -> int | None:
             "__cuda_array_interface__ says stream 0, which its specification forbids as ambiguous; "
             "the producer must say 1 (legacy default) or 2 (per-thread default)"
         )
-    return None if stream is None else int(stream)
+    if stream is None:
+        return None
+    found = _index(stream)
+    if not 0 < found < ADDRESSES:
+        raise UnsupportedArrayError(
+            f"__cuda_array_interface__ says stream {found}, which is none; the producer must say 1, 2 or the "
+            "handle of a stream"
+        )
+    return found
 
 
 @functools.cache

@@ -6,11 +6,13 @@ Layouts and codes: https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpac
 from __future__ import annotations
 
 import ctypes
-import math
+import operator
 from typing import Any
 
 from numjit import dtypes
 from numjit.arrays.cuda_interface import library_of
+from numjit.arrays.foreign_errors import passes_through, refused
+from numjit.arrays.stated import ADDRESSES, MOST_DIMENSIONS, has_elements
 from numjit.arrays.view import CPU, ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
@@ -82,9 +84,11 @@ def device_of(array: Any) -> Device:
     """
     try:
         device_type, device_id = array.__dlpack_device__()
+        return _device(operator.index(device_type), operator.index(device_id))
     except Exception as error:
-        raise _refused(array, "__dlpack_device__", error) from error
-    return _device(int(device_type), int(device_id))
+        if passes_through(error):
+            raise
+        raise refused(array, "__dlpack_device__", error) from error
 
 
 def read(array: Any, device: Device, stream: int) -> ArrayView:
@@ -114,12 +118,30 @@ def read(array: Any, device: Device, stream: int) -> ArrayView:
     """
     capsule = _export(array, None if device is CPU else stream)
     tensor, readonly = _open(capsule)
-    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
-    strides = (
-        tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else contiguous_strides(shape)
-    )
+    ndim, kind = tensor.ndim, tensor.device_type
+    if not 0 <= ndim <= MOST_DIMENSIONS:
+        raise UnsupportedArrayError(
+            f"a DLPack array of {ndim} dimensions is not supported; pass one of at most {MOST_DIMENSIONS}"
+        )
+    if kind not in (_CPU_DEVICES if device is CPU else _CUDA_DEVICES) or (
+        device is not CPU and tensor.device_id != device.index
+    ):
+        raise UnsupportedArrayError(
+            f"__dlpack_device__ says {device} but __dlpack__ gave an array on device type {kind}, number "
+            f"{tensor.device_id}; pass an array that says where it is"
+        )
+    sizes = tensor.shape
+    if ndim and not sizes:
+        raise UnsupportedArrayError(f"a DLPack array of {ndim} dimensions has no sizes; pass one that has")
+    shape = tuple(sizes[:ndim]) if ndim else ()
+    strides = tuple(tensor.strides[:ndim]) if ndim and tensor.strides else contiguous_strides(shape)
     dtype = _dtype(tensor)
-    pointer = (tensor.data or 0) + tensor.byte_offset if math.prod(shape) else 0
+    pointer = 0
+    if has_elements(shape, strides, dtype.itemsize):
+        base = tensor.data
+        pointer = (base or 0) + tensor.byte_offset
+        if base is None or pointer >= ADDRESSES:
+            raise UnsupportedArrayError("a DLPack array of elements has no address; pass one that has memory")
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
         raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
     library = library_of(type(array)) or "dlpack"
@@ -157,15 +179,9 @@ def _export(array: Any, stream: int | None) -> Any:
         except TypeError:  # older than DLPack 1.0
             return array.__dlpack__(**keywords)
     except Exception as error:
-        raise _refused(array, "__dlpack__", error) from error
-
-
-def _refused(array: Any, method: str, error: Exception) -> UnsupportedArrayError:
-    """Return what to raise: producers raise BufferError, RuntimeError, ValueError and their own."""
-    return UnsupportedArrayError(
-        f"{type(array).__module__}.{type(array).__qualname__}.{method} refused: {error}; "
-        "pass an array that it can export"
-    )
+        if passes_through(error):
+            raise
+        raise refused(array, "__dlpack__", error) from error
 
 
 def _open(capsule: Any) -> tuple[Any, bool]:

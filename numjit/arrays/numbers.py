@@ -15,7 +15,7 @@ import numpy as np
 
 from numjit.arrays.view import ArrayView
 from numjit.dtypes import DType, bool_, complex128, float64, int64, uint64
-from numjit.errors import ArgumentError
+from numjit.errors import ArgumentError, shown
 
 __all__ = [
     "CHUNK_SLOT",
@@ -73,24 +73,29 @@ def number_type(value: Any) -> DType | None:
         return found
     if type(value) is int and _INT64_MIN <= value < -_INT64_MIN:
         return int64
-    if isinstance(value, np.generic):
-        kind = _numpy_kind(value)
-        if kind != "i":
-            return {"b": bool_, "f": float64, "c": complex128}.get(kind)
-    elif isinstance(value, float):
-        return float64
-    elif isinstance(value, complex):
-        return complex128
-    elif not isinstance(value, int):
-        return None
+    kind = _kind(value)
+    if kind != "i":
+        return {"b": bool_, "f": float64, "c": complex128}.get(kind)
     integer = int(value)
     if _INT64_MIN <= integer < -_INT64_MIN:
         return int64
     if 0 < integer < _UINT64_END:
         return uint64
     raise ArgumentError(
-        f"integer {integer} fits neither int64 nor uint64; pass a float, or a smaller integer"
+        f"integer {shown(integer)} fits neither int64 nor uint64; pass a float, or a smaller integer"
     )
+
+
+def _kind(value: Any) -> str:
+    """Return the kind of a number that is none of Python's own types; "" for what is no number."""
+    try:
+        if isinstance(value, np.generic):
+            return _numpy_kind(value)
+        return next(
+            (kind for kind, cls in (("f", float), ("c", complex), ("i", int)) if isinstance(value, cls)), ""
+        )
+    except Exception:  # noqa: BLE001 - a proxy whose object is gone cannot be asked for its class
+        return ""
 
 
 def _numpy_kind(value: np.generic) -> str:

@@ -15,7 +15,7 @@ from numjit.arrays.view import CPU, ArrayView
 from numjit.dtypes import DType, from_name
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 
-__all__ = ["address_of", "from_numpy_dtype", "read", "to_numpy_dtype"]
+__all__ = ["address_of", "from_numpy_dtype", "read", "read_subclass", "to_numpy_dtype"]
 
 _dtypes: dict[Any, DType] = {}
 _numpy_dtypes: dict[DType, Any] = {}
@@ -106,13 +106,9 @@ def read(array: Any, library: str = "numpy", original: Any = None) -> ArrayView:
 
     Raises
     ------
-    UnsupportedArrayError
-        A masked array.
     UnsupportedDtypeError
         A dtype that numjit has no element type for, or foreign byte order.
     """
-    if type(array) is not np.ndarray and _is_masked(array):
-        raise UnsupportedArrayError("masked arrays are not supported; use x.filled(value)")
     dtype = from_numpy_dtype(array.dtype)
     shape, byte_strides, itemsize = array.shape, array.strides, dtype.itemsize
     owner = array
@@ -130,6 +126,21 @@ def read(array: Any, library: str = "numpy", original: Any = None) -> ArrayView:
             False, False, readonly, False, False, owner is not array, None,
         ),
     )  # fmt: skip
+
+
+def read_subclass(array: Any) -> ArrayView:
+    """View an array of a class of others, past its own attributes.
+
+    Raises
+    ------
+    UnsupportedArrayError
+        A masked array.
+    UnsupportedDtypeError
+        As `read`.
+    """
+    if _is_masked(array):
+        raise UnsupportedArrayError("masked arrays are not supported; use x.filled(value)")
+    return read(np.ndarray.view(array, np.ndarray), original=array)
 
 
 @functools.lru_cache(1024)

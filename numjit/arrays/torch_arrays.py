@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from numjit.arrays.foreign_errors import passes_through, refused
 from numjit.arrays.view import CPU, META, ArrayView, Device, cuda
 from numjit.dtypes import DType, from_name
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
@@ -59,10 +60,32 @@ def _read(tensor: Any) -> ArrayView:
 
 
 def _read_subclass(tensor: Any) -> ArrayView:
-    """View a tensor of a user's class, past its ``__torch_function__``."""
+    """View a tensor of a user's class, past its ``__torch_function__`` and attributes of its own."""
     torch = sys.modules["torch"]
+    base = torch.Tensor
     with torch._C.DisableTorchFunctionSubclass():
-        return _read(tensor)
+        try:
+            seen = _read(tensor)
+            own = seen.original is tensor and not seen.copied
+            if (
+                own
+                and seen.pointer
+                and (
+                    seen.pointer != base.data_ptr(tensor)
+                    or tuple(seen.shape) != tuple(base.size(tensor))
+                    or seen.strides != base.stride(tensor)
+                    or seen.dtype is not _dtypes.get(base.dtype.__get__(tensor))
+                )
+            ):
+                raise UnsupportedArrayError(
+                    f"{_name(tensor)} has attributes of its own that are not those of its memory; pass "
+                    "x.as_subclass(torch.Tensor)"
+                )
+        except Exception as error:
+            if passes_through(error):
+                raise
+            raise refused(tensor, "shape, stride() or dtype", error) from error
+        return seen
 
 
 def _read_fake(tensor: Any) -> ArrayView:

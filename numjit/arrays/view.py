@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from typing import Any, NamedTuple
 
 from numjit.dtypes import DType
-from numjit.errors import DeviceError
+from numjit.errors import DeviceError, shown
 
 __all__ = ["CPU", "META", "ArrayView", "Device", "as_device", "cuda"]
 
@@ -72,11 +73,17 @@ def as_device(obj: Any) -> Device:
     """
     if type(obj) is Device:
         return obj
-    kind, _, index = str(obj).partition(":")
-    if kind in ("cpu", "meta"):
+    try:
+        found = re.fullmatch(r"(cpu|cuda|meta)(?::([0-9]{1,4}))?", str(obj))
+    except Exception:  # noqa: BLE001 - a user's class, which names no device either
+        found = None
+    if found is None:
+        raise DeviceError(
+            f"{shown(obj)} is no device of numjit's; use 'cpu', 'cuda', 'cuda:<index>' or 'meta'"
+        )
+    kind, index = found[1], found[2]
+    if kind != "cuda":
         return CPU if kind == "cpu" else META
-    if kind != "cuda" or not (index.isdigit() or not index):
-        raise DeviceError(f"{obj!r} is no device of numjit's; use 'cpu', 'cuda', 'cuda:<index>' or 'meta'")
     if index:
         return cuda(int(index))
     torch = sys.modules.get("torch")

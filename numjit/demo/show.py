@@ -59,8 +59,14 @@ def run(output: pathlib.Path, device: str) -> int:
     Returns
     -------
     int
-        0 if every functor ran and its result is within one level of torch's, else 1.
+        0 if every functor ran and its result is within one level of torch's, else 1; 2 where `output` cannot
+        be made.
     """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # the latter for a NUL in the name
+        print(f"numjit demo: --output: {error}; name a folder that can be written", file=sys.stderr)
+        return 2
     try:
         chosen = _choose_device(device)
         return _run(output, chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from numjit.errors import FunctorError
+from numjit.errors import FunctorError, shown
 from numjit.functor.cpp_tokens import Preprocessed, Source, Token, preprocess
 
 __all__ = ["Function", "RawParameter", "TemplateParameter", "Unit", "choose_entry", "read_unit", "split_list"]
@@ -149,7 +149,8 @@ def choose_entry(unit: Unit, entry: str | None) -> Function:
                 return named[-1]
         known = ", ".join(dict.fromkeys(f.qualified for f in unit.functions)) or "none"
         raise FunctorError(
-            f"{unit.source.title}: entry={entry!r} names no function of the text (it defines: {known})"
+            f"{unit.source.title}: entry={shown(entry)} names no function of the text (it defines: {known}); "
+            "name one of them"
         )
     candidates = outside or list(unit.functions)
     if not candidates:

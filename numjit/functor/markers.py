@@ -5,9 +5,11 @@ Those of derivatives are only found in functions that numjit writes (`numjit.fun
 
 from __future__ import annotations
 
+import typing
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from numjit.errors import FunctorError
+from numjit.dtypes import as_dtype
+from numjit.errors import FunctorError, UnsupportedDtypeError, shown
 
 if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor
@@ -56,7 +58,18 @@ class Raw:
         self.element = element
 
     def __call__(self, element: Any) -> Raw:
-        """Return the annotation of a raw operand whose elements are converted to a dtype."""
+        """Return the annotation of a raw operand whose elements are converted to a dtype.
+
+        Raises
+        ------
+        FunctorError
+            `element` is neither a dtype nor a ``typing.TypeVar``.
+        """
+        if type(element) is not typing.TypeVar:
+            try:
+                as_dtype(element)
+            except UnsupportedDtypeError as error:
+                raise FunctorError(f"numjit.raw({shown(element)}): {error}") from None
         return Raw(element)
 
     def __repr__(self) -> str:

@@ -359,7 +359,7 @@ def test_what_cannot_be_raw(kind, device):
     with pytest.raises(ArgumentError, match=r"neg bit set.*resolve_neg\(\)"):
         f(torch._neg_view(table.real.contiguous()), k)
     for value in (3, None, [1, 2]):
-        with pytest.raises(ArgumentError, match="raw operand 'table' is a"):
+        with pytest.raises(ArgumentError, match=r"raw operand 'table' is .*; pass (an array|np\.asarray)"):
             f(value, k)
     assert torch.equal(f(table[:, :1].contiguous().expand(3, 1), k), table[:2, 0])
 

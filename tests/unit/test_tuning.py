@@ -5,6 +5,7 @@ import json
 import pytest
 
 from numjit import tuning
+from numjit.errors import ArgumentError
 from numjit.plan.choose import ALTERNATIVES, DEFAULT
 from numjit.tuning import Trial, fastest, layout_class
 
@@ -63,12 +64,14 @@ def test_the_winner_is_found_once_and_remembered_on_disk(timed, monkeypatch, tmp
 
 def test_the_command_line_finds_operations_and_says_what_is_wrong(capsys):
     from numjit import tune
+    from numjit.ahead.command import find_operation
 
-    assert tune._find("bench.cases:add").__name__ == "add"
-    with pytest.raises(TypeError, match="not made by"):
-        tune._find("math:sin")
-    with pytest.raises(AttributeError):
-        tune._find("math:nothing")
+    assert find_operation("bench.cases:add").__name__ == "add"
+    for name, told in (("sin", "is a builtin_function_or_method"), ("nothing", "has no attribute")):
+        with pytest.raises(ArgumentError, match=told):
+            find_operation(f"math:{name}")
+        assert tune.run(f"math:{name}", ["16"], ["float32"]) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_what_was_tried_is_shown_with_the_winner(capsys):
