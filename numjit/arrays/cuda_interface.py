@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from numjit.arrays.numpy_arrays import from_numpy_dtype
-from numjit.arrays.view import ArrayView, Device, cuda
+from numjit.arrays.view import FIRST_ADDRESS, ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
@@ -124,6 +124,11 @@ def _view(
     dtype, strides, has_elements = _layout(typestr, shape, byte_strides)
     if not has_elements:
         pointer = 0
+    elif pointer < FIRST_ADDRESS:
+        raise UnsupportedArrayError(
+            f"a {dtype} array of shape {tuple(shape)} says that its elements are at {pointer:#x} "
+            "(__cuda_array_interface__); pass one whose memory was not freed"
+        )
     elif pointer % dtype.itemsize:
         raise UnsupportedArrayError(
             f"the elements of a {dtype} array at {pointer:#x} (__cuda_array_interface__) are not aligned to "

@@ -11,7 +11,7 @@ from typing import Any
 
 from numjit import dtypes
 from numjit.arrays.cuda_interface import library_of
-from numjit.arrays.view import CPU, ArrayView, Device, cuda
+from numjit.arrays.view import CPU, FIRST_ADDRESS, ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
@@ -119,7 +119,14 @@ def read(array: Any, device: Device, stream: int) -> ArrayView:
         tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else contiguous_strides(shape)
     )
     dtype = _dtype(tensor)
-    pointer = (tensor.data or 0) + tensor.byte_offset if math.prod(shape) else 0
+    pointer = 0
+    if math.prod(shape):
+        pointer = (tensor.data or 0) + tensor.byte_offset
+        if pointer < FIRST_ADDRESS:
+            raise UnsupportedArrayError(
+                f"a {dtype} array of shape {shape} says that its elements are at {pointer:#x} (DLPack); pass "
+                "one whose memory was not freed"
+            )
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
         raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
     library = library_of(type(array)) or "dlpack"
