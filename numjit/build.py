@@ -113,7 +113,7 @@ def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Ma
     """Ask a compiler which type a functor declared ``auto`` returns: NVRTC (23 ms), else the host's."""
     shown = ",".join([*map(str, inputs), *(f"{name}={dtype}" for name, dtype in bound.items())])
     key = digest("return type", _environment(), functor.fingerprint(), shown)
-    found = default_store().load(key, ".json", lambda raw: int(json.loads(raw)))
+    found = default_store().load(key, ".json", _read_return_type)
     if found is not None:
         return found
     from numjit.toolchain import nvrtc
@@ -125,6 +125,14 @@ def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Ma
 
         code = cpp_loop.probe_return_type(functor, inputs, bound)
     default_store().put(key, ".json", json.dumps(code).encode())
+    return code
+
+
+def _read_return_type(stored: bytes) -> int:
+    """Return the code in a file: 0, or the kind of a type in the hundreds and its bytes below."""
+    code = int(json.loads(stored))
+    if code and (code // 100 not in range(1, 6) or code % 100 not in {1, 2, 4, 8, 16}):
+        raise ValueError("it is no type")
     return code
 
 

@@ -112,12 +112,12 @@ class DiskStore:
 
     def put(self, key: str, suffix: str, payload: bytes) -> None:
         """Store `payload` under `key`; readers see the old file or the whole new one."""
-        if not self._limit:
+        if not self._is_trusted():
             return
         path = self.path(key, suffix)
         try:
             _make(path.parent)
-            if not self._is_trusted():
+            if not self._is_trusted():  # somebody else was quicker
                 return
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
             temporary = pathlib.Path(name)
