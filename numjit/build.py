@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import __version__, dtypes
@@ -52,12 +53,29 @@ _specialisations: Memo[Specialisation] = Memo(16384)
 
 @functools.cache
 def _environment() -> str:
-    """Everything outside the functor and the shell that compiled code depends on."""
-    versions = {name: version_of(name) for name in ("numba", "llvmlite", "numba-cuda", "cuda-bindings")}
-    wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
-              "nvidia-nvjitlink-cu12")  # fmt: skip
-    versions |= {name: wheel_version(name) for name in wheels}
+    """Everything outside the functor that its types depend on."""
+    versions = {name: version_of(name) for name in ("numba", "llvmlite", "numpy", "numba-cuda")}
     return digest(__version__, sources_digest(), *(f"{name}={found}" for name, found in versions.items()))
+
+
+@functools.cache
+def _gpu_environment() -> str:
+    """Everything outside the functor and the shell that compiled code depends on."""
+    from numjit.toolchain.identity import identities
+
+    wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
+              "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12")  # fmt: skip
+    versions = {
+        "cuda-bindings": version_of("cuda-bindings"),
+        **{name: wheel_version(name) for name in wheels},
+    }
+    settings = sorted((name, text) for name, text in os.environ.items() if name.startswith("NUMBA_"))
+    return digest(
+        _environment(),
+        *(f"{name}={found}" for name, found in versions.items()),
+        *identities(),
+        *(f"{name}={text}" for name, text in settings),
+    )
 
 
 # ----------------------------------------------------------------------------------- specialisation
@@ -143,11 +161,11 @@ set_return_type_prober(_probe_return_type)
 
 
 def _functor_key(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> str:
-    return digest("functor", _environment(), functor.fingerprint(), specialisation.key, str(cc))
+    return digest("functor", _gpu_environment(), functor.fingerprint(), specialisation.key, str(cc))
 
 
 def _shell_key(spec: ShellSpec, cc: tuple[int, int]) -> str:
-    return digest("shell", _environment(), str(spec), str(cc))
+    return digest("shell", _gpu_environment(), str(spec), str(cc))
 
 
 def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> bytes:

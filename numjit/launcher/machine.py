@@ -52,14 +52,7 @@ def load() -> Code:
 
     _initialise(llvm)
     machine = _target_machine(llvm)
-    key = digest(
-        "launcher",
-        sources_digest(),
-        version_of("llvmlite"),
-        machine.triple,
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-    )
+    key = _key(llvm, machine)
     found = default_store().load(key, ".o", functools.partial(_link, llvm, machine))
     if found is not None:
         return found
@@ -73,6 +66,17 @@ def load() -> Code:
     code = _link(llvm, machine, image)
     default_store().put(key, ".o", image)
     return code
+
+
+def _key(llvm: Any, machine: Any) -> str:
+    return digest(
+        "launcher",
+        sources_digest(),
+        version_of("llvmlite"),
+        machine.triple,
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
 
 
 def _link(llvm: Any, machine: Any, image: bytes) -> Code:

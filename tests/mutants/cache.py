@@ -143,4 +143,18 @@ MUTANTS = [
         "self.path(key, suffix).exists()",
         "tests/unit/test_cache_trust.py",
     ),
+    Mutant(
+        "D12 sizes and dates of sources",
+        "numjit/cache/keys.py",
+        "for part in (name, (root / name).read_bytes())",
+        "for part in (name, str(os.stat(root / name)[6:9:2]))",
+        "tests/unit/test_cache_keys.py",
+    ),
+    Mutant(
+        "D12 the system's compilers",
+        "numjit/build.py",
+        "        *identities(),\n",
+        "",
+        "tests/unit/test_cache_keys.py",
+    ),
 ]
