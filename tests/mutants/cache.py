@@ -78,6 +78,13 @@ MUTANTS = [
         "tests/compile/test_on_disk.py",
     ),
     Mutant(
+        "D4 PTX taken for a damaged cubin",
+        "numjit/runtime/launch.py",
+        'fault = "" if is_ptx else elf_fault(cubin, CUDA)',
+        "fault = elf_fault(cubin, CUDA)",
+        "tests/unit/test_runtime_params.py",
+    ),
+    Mutant(
         "D5 folders of others",
         "numjit/cache/disk.py",
         "        if not (_is_own(link) and _is_own(folder)):\n",

@@ -250,6 +250,15 @@ class TestLoad:
             launch.load(IMAGE)
         assert fake.calls.count(("unload", 80)) == 2
 
+    def test_ptx_is_no_damaged_cubin(self, fake):
+        """It is text, which the driver wants to end with a zero."""
+        given = []
+        load = fake.cuLibraryLoadData
+        fake.cuLibraryLoadData = lambda image: (given.append(image), load(image))[1]
+        for text in (b".version 8.0", b".version 8.0\0"):
+            assert launch.load(text, is_ptx=True).name == "entry_name"
+        assert given == [b".version 8.0\0"] * 2
+
     def test_refused_image(self, fake):
         fake.code = 209
         with pytest.raises(LaunchError, match=r"load a cubin of 64 bytes.*another GPU"):
