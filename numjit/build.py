@@ -492,9 +492,6 @@ def _python_chunk(
         from numjit.cpu import python_loop
 
         made = python_loop.build_chunk(functor, specialisation, storages, stored_outputs, views)
-    # The first process runs what later ones will, so that it is known to load.
-    loaded = object_code.load(made.packed)
-    if loaded is None:
-        return made
-    store.put(key, ".loop", made.packed)
-    return loaded
+    if made.packed:  # not where it calls one of Numba's own helpers
+        store.put(key, ".loop", made.packed)
+    return made

@@ -164,4 +164,11 @@ MUTANTS = [
         "",
         "tests/unit/test_cache_keys.py",
     ),
+    Mutant(
+        "D15 loops in Numba's engine",
+        "numjit/cpu/python_loop.py",
+        "        library._codegen = _OutsideTheEngine(codegen)\n",
+        "",
+        "tests/cpu/test_object_code.py",
+    ),
 ]
