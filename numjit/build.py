@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import __version__, dtypes
 from numjit.cache import Memo, default_store, digest
 from numjit.cache.keys import sources_digest, version_of, wheel_version
-from numjit.errors import ArgumentError, CompilationError, DeviceError, ToolchainError, shown
+from numjit.errors import (
+    ArgumentError,
+    CompilationError,
+    DeviceError,
+    LaunchError,
+    NumjitError,
+    ToolchainError,
+    shown,
+)
 from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
@@ -52,12 +61,29 @@ _specialisations: Memo[Specialisation] = Memo(16384)
 
 @functools.cache
 def _environment() -> str:
-    """Everything outside the functor and the shell that compiled code depends on."""
-    versions = {name: version_of(name) for name in ("numba", "llvmlite", "numba-cuda", "cuda-bindings")}
-    wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
-              "nvidia-nvjitlink-cu12")  # fmt: skip
-    versions |= {name: wheel_version(name) for name in wheels}
+    """Everything outside the functor that its types depend on."""
+    versions = {name: version_of(name) for name in ("numba", "llvmlite", "numpy", "numba-cuda")}
     return digest(__version__, sources_digest(), *(f"{name}={found}" for name, found in versions.items()))
+
+
+@functools.cache
+def _gpu_environment() -> str:
+    """Everything outside the functor and the shell that compiled code depends on."""
+    from numjit.toolchain.identity import identities
+
+    wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
+              "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12")  # fmt: skip
+    versions = {
+        "cuda-bindings": version_of("cuda-bindings"),
+        **{name: wheel_version(name) for name in wheels},
+    }
+    settings = sorted((name, text) for name, text in os.environ.items() if name.startswith("NUMBA_"))
+    return digest(
+        _environment(),
+        *(f"{name}={found}" for name, found in versions.items()),
+        *identities(),
+        *(f"{name}={text}" for name, text in settings),
+    )
 
 
 # ----------------------------------------------------------------------------------- specialisation
@@ -87,11 +113,9 @@ def specialise(
     def build() -> Specialisation:
         shown = ",".join(f"{a.dtype}:{int(a.category)}" for a in arguments)
         disk_key = digest("specialisation", _environment(), fingerprint, shown, str(default_dtype))
-        raw = default_store().get(disk_key, ".json")
-        if raw is not None:
-            found = json.loads(raw)
-            inputs, outputs = (tuple(map(dtypes.from_name, found[part])) for part in ("inputs", "outputs"))
-            return Specialisation(arguments, inputs, outputs, default_dtype)
+        found = default_store().load(disk_key, ".json", functools.partial(_read_specialisation, key))
+        if found is not None:
+            return found
         with collection_paused():
             made: Specialisation = functor.specialise(arguments, default_dtype, target=target)
         record = {"inputs": list(map(str, made.inputs)), "outputs": list(map(str, made.outputs))}
@@ -101,13 +125,23 @@ def specialise(
     return _specialisations.get_or_build(key, build)
 
 
+def _read_specialisation(key: tuple[str, tuple[ArgumentType, ...], DType], raw: bytes) -> Specialisation:
+    """Return the specialisation of a file."""
+    _, arguments, default_dtype = key
+    found = json.loads(raw)
+    inputs, outputs = (tuple(map(dtypes.from_name, found[part])) for part in ("inputs", "outputs"))
+    if len(inputs) != len(arguments) or not outputs:
+        raise ValueError("it is of another functor")
+    return Specialisation(arguments, inputs, outputs, default_dtype)
+
+
 def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
     """Ask a compiler which type a functor declared ``auto`` returns: NVRTC (23 ms), else the host's."""
     shown = ",".join([*map(str, inputs), *(f"{name}={dtype}" for name, dtype in bound.items())])
     key = digest("return type", _environment(), functor.fingerprint(), shown)
-    found = default_store().get(key, ".json")
+    found = default_store().load(key, ".json", _read_return_type)
     if found is not None:
-        return int(json.loads(found))
+        return found
     from numjit.toolchain import nvrtc
 
     try:
@@ -120,6 +154,14 @@ def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Ma
     return code
 
 
+def _read_return_type(stored: bytes) -> int:
+    """Return the code in a file: 0, or the kind of a type in the hundreds and its bytes below."""
+    code = int(json.loads(stored))
+    if code and (code // 100 not in range(1, 6) or code % 100 not in {1, 2, 4, 8, 16}):
+        raise ValueError("it is no type")
+    return code
+
+
 set_return_type_prober(_probe_return_type)
 
 
@@ -127,11 +169,11 @@ set_return_type_prober(_probe_return_type)
 
 
 def _functor_key(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> str:
-    return digest("functor", _environment(), functor.fingerprint(), specialisation.key, str(cc))
+    return digest("functor", _gpu_environment(), functor.fingerprint(), specialisation.key, str(cc))
 
 
 def _shell_key(spec: ShellSpec, cc: tuple[int, int]) -> str:
-    return digest("shell", _environment(), str(spec), str(cc))
+    return digest("shell", _gpu_environment(), str(spec), str(cc))
 
 
 def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> bytes:
@@ -204,10 +246,9 @@ def device_function(
 def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
     """Return a shell's LTO-IR and the name of its kernel, compiled if they are not cached."""
     key = _shell_key(spec, cc)
-    found = default_store().get(key, ".shell")
+    found = default_store().load(key, ".shell", _read_shell)
     if found is not None:
-        entry, _, stored = found.partition(b"\0")
-        return stored, entry.decode()
+        return found
     from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
 
     with collection_paused(), numba_cuda_ready():
@@ -222,6 +263,14 @@ def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
         )
     default_store().put(key, ".shell", name.encode() + b"\0" + code)
     return code, name
+
+
+def _read_shell(stored: bytes) -> tuple[bytes, str]:
+    """Return the LTO-IR and the kernel's name of a file."""
+    entry, boundary, code = stored.partition(b"\0")
+    if not (boundary and code):
+        raise ValueError("it holds no code")
+    return code, entry.decode()
 
 
 def has_shell(spec: ShellSpec, cc: tuple[int, int]) -> bool:
@@ -259,6 +308,25 @@ def link_kernel(
     found = default_store().get(key, suffix)
     if found is not None:
         return found
+    store = default_store()
+    stored = (_functor_key(functor, specialisation, cc), ".ltoir"), (_shell_key(spec, cc), ".shell")
+    from_disk = any(store.has(*file) for file in stored)
+    try:
+        made = _link(functor, specialisation, spec, cc, ptx=ptx)
+    except NumjitError:
+        if not from_disk:
+            raise
+        for file in stored:
+            store.forget(*file)
+        made = _link(functor, specialisation, spec, cc, ptx=ptx)
+        store.warn_of_damage()
+    store.put(key, suffix, made)
+    return made
+
+
+def _link(
+    functor: Functor, specialisation: Specialisation, spec: ShellSpec, cc: tuple[int, int], *, ptx: bool
+) -> bytes:
     from numjit.toolchain import nvjitlink
 
     if isinstance(functor, CppFunctor):
@@ -272,9 +340,7 @@ def link_kernel(
     else:
         functor_code = device_code(functor, specialisation, cc)
         code, _ = shell_code(spec, cc)
-    made = nvjitlink.link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
-    default_store().put(key, suffix, made)
-    return made
+    return nvjitlink.link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
 
 
 def kernel_image(
@@ -302,9 +368,29 @@ def build_kernel(
     cc = devices.compute_capability(device_index)
     key = (functor.fingerprint(), specialisation, spec, cc)
 
-    def build() -> launch.Kernel:
+    def load() -> launch.Kernel:
         code, is_ptx = kernel_image(functor, specialisation, spec, cc)
-        return launch.load(code + b"\0" if is_ptx else code)
+        kernel = launch.load(code, is_ptx=is_ptx)
+        kernel.function(device_index)  # the driver reads the image now
+        return kernel
+
+    def build() -> launch.Kernel:
+        store = default_store()
+        target, as_ptx = (cc, False) if store.has(linked(cc), ".cubin") else compile_target(cc)
+        file = linked(target), ".ptx" if as_ptx else ".cubin"
+        from_disk = store.has(*file)
+        try:
+            return load()
+        except LaunchError:
+            if not from_disk:
+                raise
+            store.forget(*file)
+            kernel = load()
+            store.warn_of_damage()
+            return kernel
+
+    def linked(target: tuple[int, int]) -> str:
+        return _linked_key(functor, specialisation, spec, target)
 
     return _kernels.get_or_build(key, build)
 
@@ -422,16 +508,15 @@ def _python_chunk(
     store = default_store()
     key = object_code.key_of(functor.fingerprint(), specialisation.key, storages, stored_outputs, views)
     packed = store.get(key, ".loop")
-    loaded = None if packed is None else object_code.load(packed)
-    if loaded is not None:
-        return loaded
+    if packed is not None:
+        loaded = object_code.load(packed)
+        if loaded is not None:
+            return loaded
+        store.discard(key, ".loop")
     with collection_paused():
         from numjit.cpu import python_loop
 
         made = python_loop.build_chunk(functor, specialisation, storages, stored_outputs, views)
-    # The first process runs what later ones will, so that it is known to load.
-    loaded = object_code.load(made.packed)
-    if loaded is None:
-        return made
-    store.put(key, ".loop", made.packed)
-    return loaded
+    if made.packed:  # not where it calls one of Numba's own helpers
+        store.put(key, ".loop", made.packed)
+    return made

@@ -17,6 +17,7 @@ __all__ = [
     "OutputError",
     "OverlapError",
     "PromotionError",
+    "SettingsError",
     "ToolchainError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
@@ -83,6 +84,10 @@ class ToolchainError(NumjitError, RuntimeError):
 
 class LaunchError(NumjitError, RuntimeError):
     """The CUDA driver refused to load or launch a kernel."""
+
+
+class SettingsError(NumjitError, ValueError):
+    """An environment variable of numjit's that says nothing it understands."""
 
 
 class AutogradError(NumjitError, RuntimeError):

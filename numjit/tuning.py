@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numjit.cache import Memo, default_store, digest
+from numjit.cache.keys import sources_digest
 from numjit.plan.choose import ALTERNATIVES, DEFAULT, Knobs
 
 __all__ = ["Trial", "best", "layout_class"]
@@ -67,10 +68,10 @@ def best(key: str, device: str, stream: int, launcher: Callable[[Knobs], Callabl
     """
 
     def build() -> Knobs:
-        disk_key = digest("tuning", device, key)
-        raw = default_store().get(disk_key, ".json")
-        if raw is not None:
-            return Knobs(**json.loads(raw))
+        disk_key = digest("tuning", sources_digest(), device, key)
+        found = default_store().load(disk_key, ".json", _read_knobs)
+        if found is not None:
+            return found
         trials = [_try(knobs, launcher(knobs), stream) for knobs in (DEFAULT, *ALTERNATIVES)]
         if report is not None:
             report(trials)
@@ -79,6 +80,14 @@ def best(key: str, device: str, stream: int, launcher: Callable[[Knobs], Callabl
         return winner
 
     return _winners.get_or_build((device, key), build)
+
+
+def _read_knobs(stored: bytes) -> Knobs:
+    """Return the alternative of a file."""
+    knobs = Knobs(**json.loads(stored))
+    if knobs not in (DEFAULT, *ALTERNATIVES):
+        raise ValueError("no such alternative is tried")
+    return knobs
 
 
 def fastest(trials: list[Trial]) -> Knobs:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from numjit import warm_arrays
 from numjit.arrays.numbers import chunk_slot, convert
+from numjit.arrays.torch_arrays import LOW, is_nowhere
 from numjit.warm_arrays import INT64, NUMBERS
 
 if TYPE_CHECKING:
@@ -143,8 +144,11 @@ class WarmPath:
                     shape = obj.shape
                     if (recording and obj.requires_grad) or not (shape or obj.is_cuda):
                         return None
+                    pointer = obj.data_ptr()
+                    if pointer < LOW and is_nowhere(obj):
+                        return None
                     key += (
-                        obj.dtype, shape, obj.stride(), obj.device, obj.data_ptr() & 15,
+                        obj.dtype, shape, obj.stride(), obj.device, pointer & 15,
                         obj.is_conj(), obj.is_neg(),
                     )  # fmt: skip
                 elif kind in NUMBERS or (kind is int and -INT64 <= obj < INT64):

@@ -17,7 +17,7 @@ from numjit.arrays.adapters import protocol_reader
 from numjit.arrays.allocate import allocator
 from numjit.arrays.numpy_arrays import address_of, to_numpy_dtype
 from numjit.arrays.streams import LEGACY_STREAM, launch_stream, producers
-from numjit.arrays.view import CPU
+from numjit.arrays.view import CPU, FIRST_ADDRESS
 from numjit.errors import NumjitError
 from numjit.runtime.streams import wait_for
 from numjit.semantics.strides import contiguous_strides
@@ -42,13 +42,19 @@ class Seen(tuple[Any, ...]):
 
 
 def _peek_numpy(array: Any) -> tuple[Any, ...] | None:
+    shape, pointer = array.shape, address_of(array)
     # Without dimensions, arrays on the CPU are numbers.
-    return ("numpy", array.dtype, array.shape, array.strides, address_of(array) & 15) if array.shape else None
+    if not shape or pointer < FIRST_ADDRESS:
+        return None
+    return "numpy", array.dtype, shape, array.strides, pointer & 15
 
 
 def _peek_cupy(array: Any) -> tuple[Any, ...] | None:
     memory = array.data
-    return "cupy", array.dtype, array.shape, array.strides, memory.ptr & 15, memory.device_id
+    pointer = memory.ptr
+    if pointer < FIRST_ADDRESS:
+        return None
+    return "cupy", array.dtype, array.shape, array.strides, pointer & 15, memory.device_id
 
 
 def _address_cupy(array: Any) -> int:

@@ -6,16 +6,16 @@ import concurrent.futures
 import dataclasses
 import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit import build, config
+from numjit import build
 from numjit.ahead.layouts import LAYOUTS, operands_of
 from numjit.ahead.signatures import common_shell, describe, shell_for, specialise
 from numjit.ahead.workers import ShellWorkers
+from numjit.cache import default_store
 from numjit.checks import is_a
 from numjit.dtypes import as_dtype
 from numjit.errors import ArgumentError, DeviceError, ToolchainError, shown
@@ -274,13 +274,9 @@ def _usable_cores() -> int:
 
 def _require_writable_cache() -> None:
     """Refuse to compile what cannot be kept."""
-    folder = config.cache_dir()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
+    refusal = default_store().refusal()
+    if refusal:
         raise ToolchainError(
-            f"the cache folder {folder} cannot be written ({error}), so nothing built would stay; set "
-            "NUMJIT_CACHE_DIR to one that can"
-        ) from error
+            f"{refusal}, so nothing built would stay; set NUMJIT_CACHE_DIR to a folder of your own, and "
+            "NUMJIT_CACHE_LIMIT to what it may hold"
+        )

@@ -13,7 +13,7 @@ from numjit import dtypes
 from numjit.arrays.cuda_interface import library_of
 from numjit.arrays.foreign_errors import passes_through, refused
 from numjit.arrays.stated import ADDRESSES, MOST_DIMENSIONS, has_elements
-from numjit.arrays.view import CPU, ArrayView, Device, cuda
+from numjit.arrays.view import CPU, FIRST_ADDRESS, ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
@@ -138,10 +138,12 @@ def read(array: Any, device: Device, stream: int) -> ArrayView:
     dtype = _dtype(tensor)
     pointer = 0
     if has_elements(shape, strides, dtype.itemsize):
-        base = tensor.data
-        pointer = (base or 0) + tensor.byte_offset
-        if base is None or pointer >= ADDRESSES:
-            raise UnsupportedArrayError("a DLPack array of elements has no address; pass one that has memory")
+        pointer = (tensor.data or 0) + tensor.byte_offset
+        if not FIRST_ADDRESS <= pointer < ADDRESSES:
+            raise UnsupportedArrayError(
+                f"a {dtype} array of shape {shape} says that its elements are at {pointer:#x} (DLPack); pass "
+                "one that has memory"
+            )
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
         raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
     library = library_of(type(array)) or "dlpack"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from numjit.arrays.view import CPU, ArrayView
+from numjit.arrays.view import CPU, FIRST_ADDRESS, ArrayView
 from numjit.dtypes import DType, from_name
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 
@@ -117,6 +117,10 @@ def read(array: Any, library: str = "numpy", original: Any = None) -> ArrayView:
     if odd and array.size:
         owner = array.copy()
     pointer = address_of(owner) if array.size else 0
+    if pointer < FIRST_ADDRESS and array.size:
+        raise UnsupportedArrayError(
+            f"an array of shape {shape} has its elements at {pointer:#x}; pass one whose memory was not freed"
+        )
     strides = _element_strides(owner.strides, itemsize)
     readonly = library != "numpy" or not flags.writeable
     return _new(

@@ -15,13 +15,17 @@ from numjit.arrays.view import CPU, META, ArrayView, Device, cuda
 from numjit.dtypes import DType, from_name
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 
-__all__ = ["count_write", "is_transformed", "is_wrapped_number", "reader"]
+__all__ = ["LOW", "count_write", "is_nowhere", "is_transformed", "is_wrapped_number", "reader"]
 
 # torch.dtype and torch.device of supported tensors, filled as they are met. A miss, like every RuntimeError
 # of the attributes, leads to `_read_unusual`, so that the common tensor pays for no check (1.3 us in all).
 _dtypes: dict[Any, DType] = {}
 _devices: dict[Any, Device] = {}
 _new = tuple.__new__
+
+#: Addresses below this are looked at a second time, by `is_nowhere`: where a storage has no memory, a view's
+#: address is its distance from 0. Heaps lie above on almost all platforms, so that the look costs nothing.
+LOW = 1 << 40
 
 
 def reader(cls: type) -> Callable[[Any], ArrayView] | None:
@@ -44,6 +48,17 @@ def is_transformed(tensor: Any) -> bool:
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 
+def is_nowhere(tensor: Any) -> bool:
+    """Whether there is no memory behind a torch tensor, whatever its address says.
+
+    So it is with zero tensors, with wrappers of other tensors, and where a storage was resized to 0.
+    """
+    try:
+        return not tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return True
+
+
 def _read(tensor: Any) -> ArrayView:
     try:
         pointer = tensor.data_ptr()
@@ -52,7 +67,7 @@ def _read(tensor: Any) -> ArrayView:
         device = _devices[tensor.device]
     except (RuntimeError, KeyError):
         return _read_unusual(tensor)
-    if not pointer or pointer % dtype.itemsize:
+    if pointer % dtype.itemsize or (pointer < LOW and is_nowhere(tensor)):
         return _read_unusual(tensor)
     conj, neg, grad = tensor.is_conj(), tensor.is_neg(), tensor.requires_grad
     fields = (pointer, dtype, tensor.shape, strides, device, "torch", tensor, tensor, conj, neg)
@@ -131,9 +146,12 @@ def _read_unusual(tensor: Any) -> ArrayView:
         ) from error
     if empty:
         return _with_flags(0, tensor, dtype, device)
-    if not pointer:
+    if is_nowhere(tensor):
         if not tensor._is_zerotensor():
-            raise UnsupportedArrayError(f"{_name(tensor)} has no memory of its own; pass the tensor it wraps")
+            raise UnsupportedArrayError(
+                f"{_name(tensor)} has no memory of its own; pass the tensor it wraps, or give its storage "
+                "memory again"
+            )
         torch = sys.modules["torch"]
         zeros = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device).zero_()
         return _read_copy(zeros, tensor)

@@ -10,11 +10,13 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
 from numjit import config
 from numjit.cache.disk import DiskStore, default_store
+from numjit.cache.elf import elf_fault
 from numjit.cache.keys import digest, sources_digest
 from numjit.cpu.chunk import HostChunk
 from numjit.cpu.cpp_source import SYMBOL, host_source, host_user_text, user_column
@@ -148,18 +150,28 @@ def build_chunk(
     try:
         command = compiler()
     except ToolchainError:  # an image without a compiler, whose cache was filled by one that has it
-        newest = store.get(loop, ".newest")
-        made = None if newest is None else store.get(newest.decode(), ".so")
-        if made is None:
+        newest = store.load(loop, ".newest", _read_key)
+        loaded = None if newest is None else store.load(newest, ".so", _load)
+        if loaded is None:
             raise
-        return _load(made)
+        return loaded
     key = digest(loop, _compiler_identity(command))
-    made = store.get(key, ".so")
-    if made is None:
-        made = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
-        store.put(key, ".so", made)
-        store.put(loop, ".newest", key.encode())
-    return _load(made)
+    loaded = store.load(key, ".so", _load)
+    if loaded is not None:
+        return loaded
+    made = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
+    loaded = _load(made)
+    store.put(key, ".so", made)
+    store.put(loop, ".newest", key.encode())
+    return loaded
+
+
+def _read_key(stored: bytes) -> str:
+    """Return the key that a file holds."""
+    key = stored.decode()
+    if not re.fullmatch("[0-9a-f]{64}", key):
+        raise ValueError("it is no key")
+    return key
 
 
 def has_chunk(
@@ -264,6 +276,8 @@ def _load(made: bytes) -> HostChunk:
     From a copy that nobody else knows: a cache file that another process truncates would take this one
     down with SIGBUS, and the cache may forbid execution.
     """
+    if sys.platform == "linux" and elf_fault(made):
+        raise ToolchainError(f"a compiled loop is damaged ({elf_fault(made)}); clear numjit's cache folder")
     with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
         path = pathlib.Path(folder) / "loop.so"
         path.write_bytes(made)
@@ -274,7 +288,10 @@ def _load(made: bytes) -> HostChunk:
                 f"a compiled loop cannot be loaded from {folder} ({error}); "
                 "set TMPDIR to a folder that allows it"
             ) from error
-        address = ctypes.cast(library[SYMBOL], ctypes.c_void_p).value
+        try:
+            address = ctypes.cast(library[SYMBOL], ctypes.c_void_p).value
+        except AttributeError as error:
+            raise ToolchainError(f"a compiled loop has no {SYMBOL}; clear numjit's cache folder") from error
     assert address is not None
     return HostChunk(address, library)
 

@@ -6,10 +6,12 @@ import functools
 import itertools
 import os
 import platform
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
 
+from numjit.cache.elf import elf_fault
 from numjit.cache.keys import digest, sources_digest, version_of
 from numjit.cpu.chunk import HostChunk
 from numjit.dtypes import DType
@@ -67,6 +69,8 @@ def load(packed: bytes) -> HostChunk | None:
     this platform.
     """
     name, _, code = packed.partition(b"\0")
+    if not name or (sys.platform == "linux" and elf_fault(code)):
+        return None
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder()

@@ -91,14 +91,36 @@ def build_chunk(
         )
         nest.emit()
         library = compiled.library
-        library.enable_object_caching()
+        codegen = library._codegen
+        library._codegen = _OutsideTheEngine(codegen)
         library.add_ir_module(module)
         for function in library.get_defined_functions():
             if function.name != name:  # inlined into the loop, then not needed by themselves
                 function.linkage = "internal"
         library.finalize()
-        address = library.get_pointer_to_function(name)
-        return HostChunk(address, library, object_code.pack(name, library._get_compiled_object()))
+        code = codegen._tm.emit_object(library._final_module)
+        loaded = object_code.load(object_code.pack(name, code))
+        if loaded is not None:  # as later processes will
+            return dataclasses.replace(loaded, packed=object_code.pack(name, code))
+        library._codegen = codegen
+        codegen._add_module(library._final_module)
+        return HostChunk(library.get_pointer_to_function(name), library)
+
+
+class _OutsideTheEngine:
+    """Numba's code generator, but for its engine, which keeps all that it was ever given.
+
+    That is half a megabyte a functor.
+    """
+
+    def __init__(self, codegen: Any) -> None:
+        self._real = codegen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def _add_module(self, _module: Any) -> None:
+        return None
 
 
 @dataclasses.dataclass

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from typing import Any
 
 from numjit.cache import default_store, digest
+from numjit.cache.elf import elf_fault
 from numjit.cache.keys import sources_digest, version_of
 
 __all__ = ["Code", "load"]
@@ -28,7 +30,10 @@ class Code:
         self.call = int(engine.get_function_address(CALL))
         self.describe = int(engine.get_function_address(DESCRIBE))
         self.hash = int(engine.get_function_address(HASH))
-        self._api = ctypes.c_int64.from_address(engine.get_global_value_address(API_VARIABLE))
+        api = engine.get_global_value_address(API_VARIABLE)
+        if not (self.call and self.describe and self.hash and api):
+            raise ValueError("an object without the launcher's functions")
+        self._api = ctypes.c_int64.from_address(api)
 
     @property
     def table(self) -> int:
@@ -47,7 +52,24 @@ def load() -> Code:
 
     _initialise(llvm)
     machine = _target_machine(llvm)
-    key = digest(
+    key = _key(llvm, machine)
+    found = default_store().load(key, ".o", functools.partial(_link, llvm, machine))
+    if found is not None:
+        return found
+    from numjit.launcher.program import launcher_module
+
+    module = llvm.parse_assembly(launcher_module())
+    module.verify()
+    machine = _target_machine(llvm)  # an engine that failed has taken the other one with it
+    _optimise(llvm, machine, module)
+    image = machine.emit_object(module)
+    code = _link(llvm, machine, image)
+    default_store().put(key, ".o", image)
+    return code
+
+
+def _key(llvm: Any, machine: Any) -> str:
+    return digest(
         "launcher",
         sources_digest(),
         version_of("llvmlite"),
@@ -55,15 +77,13 @@ def load() -> Code:
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
     )
-    image = default_store().get(key, ".o")
-    if image is None:
-        from numjit.launcher.program import launcher_module
 
-        module = llvm.parse_assembly(launcher_module())
-        module.verify()
-        _optimise(llvm, machine, module)
-        image = machine.emit_object(module)
-        default_store().put(key, ".o", image)
+
+def _link(llvm: Any, machine: Any, image: bytes) -> Code:
+    """Put an object into this process's memory."""
+    fault = elf_fault(image) if sys.platform == "linux" else ""
+    if fault:
+        raise ValueError(fault)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(image))
     engine.finalize_object()

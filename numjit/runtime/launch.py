@@ -8,9 +8,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from numjit.cache.elf import CUDA, elf_fault
 from numjit.errors import LaunchError
 from numjit.runtime.driver import Current, check, driver, primary_context
-from numjit.runtime.image import require_complete
 from numjit.runtime.libcuda import FUNCTION_ATTRIBUTES
 from numjit.runtime.streams import loading
 
@@ -93,7 +93,7 @@ class Kernel:
             check(driver().cuLibraryUnload(library), f"unload kernel {self.name}")
 
 
-def load(cubin: bytes, entry: str | None = None) -> Kernel:
+def load(cubin: bytes, entry: str | None = None, *, is_ptx: bool = False) -> Kernel:
     """Load a cubin and return one kernel of it.
 
     Parameters
@@ -102,13 +102,21 @@ def load(cubin: bytes, entry: str | None = None) -> Kernel:
         The ELF image.
     entry
         The (mangled) name of the kernel; None where the cubin holds exactly one.
+    is_ptx
+        Whether it is PTX instead, which the driver compiles.
 
     Raises
     ------
     LaunchError
         The image is damaged, the driver refuses it, or it has no such kernel, or several and none is named.
     """
-    require_complete(cubin)
+    fault = "" if is_ptx else elf_fault(cubin, CUDA)
+    if fault:
+        raise LaunchError(
+            f"a cubin of {len(cubin)} bytes is damaged ({fault}); clear numjit's cache folder and run again"
+        )
+    if is_ptx and not cubin.endswith(b"\0"):
+        cubin += b"\0"
     cu = driver()
     with loading():
         doing = f"load a cubin of {len(cubin)} bytes"

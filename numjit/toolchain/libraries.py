@@ -18,7 +18,19 @@ from typing import Any
 from numjit.errors import ToolchainError
 from numjit.foreign import CLibrary
 
-__all__ = ["REMEDY", "Library", "file_of", "load", "open_library", "path_of", "read"]
+__all__ = [
+    "NVJITLINK",
+    "NVRTC",
+    "NVVM",
+    "REMEDY",
+    "Library",
+    "file_of",
+    "in_wheels",
+    "load",
+    "open_library",
+    "path_of",
+    "read",
+]
 
 REMEDY = "pip install 'numjit[cu13]' (or [cu12])"
 
@@ -45,6 +57,19 @@ class Library:
     folders: tuple[str, ...]
 
 
+NVRTC = Library(
+    "NVRTC", "nvrtc", ("libnvrtc.so.13", "libnvrtc.so.12"), ("nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib")
+)
+NVJITLINK = Library(
+    "nvJitLink",
+    "nvJitLink",
+    ("libnvJitLink.so.13", "libnvJitLink.so.12"),
+    ("nvidia/cu13/lib", "nvidia/nvjitlink/lib"),
+)
+#: Numba-CUDA loads it.
+NVVM = Library("libNVVM", "nvvm", ("libnvvm.so.4",), ("nvidia/cu13/lib", "nvidia/cuda_nvcc/nvvm/lib64"))
+
+
 def load(library: Library) -> ctypes.CDLL:
     """Load a library, of which a process has one.
 
@@ -57,7 +82,7 @@ def load(library: Library) -> ctypes.CDLL:
         for soname in library.sonames:
             with contextlib.suppress(OSError):
                 return ctypes.CDLL(soname, mode=os.RTLD_NOLOAD)
-        for path in _in_wheels(library):
+        for path in in_wheels(library):
             try:
                 return ctypes.CDLL(path)
             except OSError as error:
@@ -103,7 +128,8 @@ def read(call: Callable[..., Sequence[Any]], getter: str, handle: int) -> bytes:
     return data.raw
 
 
-def _in_wheels(library: Library) -> Iterator[str]:
+def in_wheels(library: Library) -> Iterator[str]:
+    """Yield the files of a library in NVIDIA's wheels, as `load` tries them."""
     for folder in library.folders:
         for root in sys.path:
             for soname in library.sonames:

@@ -14,12 +14,7 @@ from numjit.toolchain import libraries
 
 __all__ = ["LIBRARY", "link", "nvjitlink_path", "prepare", "version"]
 
-LIBRARY: Final = libraries.Library(
-    "nvJitLink",
-    "nvJitLink",
-    ("libnvJitLink.so.13", "libnvJitLink.so.12"),
-    ("nvidia/cu13/lib", "nvidia/nvjitlink/lib"),
-)
+LIBRARY: Final = libraries.NVJITLINK
 #: Numba-CUDA loads its own libdevice; every other symbol comes from the objects themselves.
 _OPTIONS = ("-lto", "-O3")
 _PTX, _LTOIR = 2, 3  # of nvJitLinkInputType

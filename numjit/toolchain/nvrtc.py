@@ -25,12 +25,7 @@ __all__ = [
     "supported_architectures",
 ]
 
-LIBRARY: Final = libraries.Library(
-    "NVRTC",
-    "nvrtc",
-    ("libnvrtc.so.13", "libnvrtc.so.12"),
-    ("nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"),
-)
+LIBRARY: Final = libraries.NVRTC
 _INCLUDE: Final = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 #: Statuses of which numjit makes something else than that NVRTC failed.
 _INVALID_OPTION: Final = 5

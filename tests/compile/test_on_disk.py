@@ -156,3 +156,31 @@ def test_a_device_newer_than_the_compiler_gets_ptx_of_the_newest_it_knows(monkey
     assert is_ptx
     assert f".target sm_{target[0]}{target[1]}".encode() in image
     assert build.has_kernel(functor, made, spec, (99, 0))
+
+
+@pytest.mark.parametrize("damage", ["garbage", "half", "empty"])
+@pytest.mark.parametrize("suffix", [".ltoir", ".shell"])
+def test_code_on_disk_that_does_not_link_is_compiled_anew(damage, suffix, monkeypatch, tmp_path):
+    import numjit
+    from numjit import build, dtypes
+    from numjit.ahead.operand import Operand
+    from numjit.ahead.signatures import common_shell, describe, specialise
+    from numjit.cache import default_store
+
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
+    functor = numjit.elementwise("template <typename T> T f(T x) { return x * T(7); }").functor
+    spec = common_shell([Operand("float32")], dtypes.float32)
+    made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
+    build.kernel_image(functor, made, spec, (9, 0))
+    store = default_store()
+    (linked,) = tmp_path.rglob("*.cubin")
+    linked.unlink()
+    (path,) = tmp_path.rglob(f"*{suffix}")
+    key = path.name.removesuffix(suffix)
+    good = store.get(key, suffix)
+    bad = {"garbage": bytes(byte ^ 0xA5 for byte in good), "half": good[: len(good) // 2], "empty": b""}
+    store.put(key, suffix, bad[damage])  # as intact as any file
+    with pytest.warns(RuntimeWarning, match="damaged file"):
+        assert build.kernel_image(functor, made, spec, (9, 0))[0].startswith(b"\x7fELF")
+    assert store.get(key, suffix) not in (None, bad[damage])
+    assert linked.exists()

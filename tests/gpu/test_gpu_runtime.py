@@ -394,3 +394,18 @@ class TestForeign:
         pinned = torch.arange(3.0).pin_memory()
         assert view(pinned).device.kind == "cpu"
         assert ctypes.c_float.from_address(view(pinned).pointer + 4).value == 1
+
+
+def test_ptx_is_compiled_by_the_driver(tmp_path, monkeypatch):
+    """As for a GPU that is newer than the installed NVRTC."""
+    import numjit
+    from numjit import build
+
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
+    cc = devices.compute_capability(0)
+    monkeypatch.setattr(build, "compile_target", lambda asked: (cc, True))
+    x = torch.arange(7.0, device="cuda")
+    for functor in (lambda x: x * 5 + 3, "template <typename T> T f(T x) { return x * T(5) + T(3); }"):
+        assert torch.equal(numjit.elementwise(functor)(x), x * 5 + 3)
+    assert len(list(tmp_path.rglob("*.ptx"))) == 2
+    assert not list(tmp_path.rglob("*.cubin"))

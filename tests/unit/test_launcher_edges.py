@@ -24,6 +24,7 @@ from numjit.launcher.attach import FastCalls
 from numjit.launcher.interface import MAX_WORDS
 from numjit.launcher.records import FunctorRecord
 from numjit.prepared import Prepared
+from tests.support import odd_operands
 from tests.support.fake_gpu import entry
 from tests.unit.test_launcher import GENERAL, N, Operation, axpy, gpu, tensors  # noqa: F401
 
@@ -356,3 +357,31 @@ class TestAttaching:
             [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
         )
         assert ran.stdout.strip() == "0", ran.stderr
+
+
+class TestOddOperands:
+    #: What is a plain tensor of the same layout to a kernel.
+    PLAIN = frozenset({"parameter without grad", "lazy clone"})
+
+    @pytest.mark.parametrize("name", [*odd_operands.TENSORS, *odd_operands.NUMBERS])
+    @pytest.mark.parametrize("detached", [False, True])
+    def test_they_go_the_general_way_after_plain_ones(self, gpu, name, detached):
+        """Of numbers, those of the same type are plain; detached calls do not ask for gradients."""
+        operation, calls = one_operand(detached=detached)
+        if name in odd_operands.TENSORS:
+            plain, odd = odd_operands.ramp("cpu"), odd_operands.TENSORS[name]("cpu")
+            plan = entry((odd_operands.N,), memory=(0,))
+        else:
+            plain, odd = 1.5, odd_operands.NUMBERS[name]
+            plan = entry((odd_operands.N,), memory=(), values=((0, dtypes.float32),))
+        assert calls.offer([plain], None, plan)
+        assert operation(plain) is not GENERAL
+        taken = self.PLAIN | ({"requires grad", "parameter"} if detached else set()) | {"nan"}
+        assert (operation(odd) is not GENERAL) == (name in taken)
+
+    @pytest.mark.parametrize("name", list(odd_operands.TENSORS))
+    def test_given_as_out_they_go_the_general_way(self, gpu, name):
+        operation, calls = one_operand()
+        plain, odd = odd_operands.ramp("cpu"), odd_operands.TENSORS[name]("cpu")
+        assert calls.offer([plain], torch.zeros(odd_operands.N), entry((odd_operands.N,), memory=(0,)))
+        assert (operation(plain, out=odd) is not GENERAL) == (name == "lazy clone")
