@@ -85,7 +85,7 @@ def specialise(
     key = (fingerprint, arguments, default_dtype)
 
     def build() -> Specialisation:
-        shown = ",".join(f"{a.dtype}:{int(a.category)}" for a in arguments)
+        shown = ",".join(a.shown for a in arguments)
         disk_key = digest("specialisation", _environment(), fingerprint, shown, str(default_dtype))
         raw = default_store().get(disk_key, ".json")
         if raw is not None:
