@@ -304,8 +304,11 @@ class _Body:
 
     def _signs_of_item(self, value: Any) -> int:
         place = value.index if value.op == "static_getitem" else self.constant(value.index.name)
-        if value.op == "static_getitem" and place == 0 and self._is_counter(value.value):
-            return NATURAL
+        function, sources = self._source_of_pairs(value.value)
+        if function is enumerate and len(sources) == 1 and place in (0, 1):
+            return NATURAL if place == 0 else self._signs_of_turn(sources[0])
+        if function is zip and type(place) is int and 0 <= place < len(sources):
+            return self._signs_of_turn(sources[place])
         members = self._signs_of_members(value.value)
         if not members:
             return ALL
@@ -313,17 +316,17 @@ class _Body:
             return members[place]
         return functools.reduce(operator.or_, members, ZERO)  # 0 is what a place outside gives
 
-    def _is_counter(self, held: Any) -> bool:
-        """Whether a variable is a pair of ``enumerate(...)``, counted from 0."""
+    def _source_of_pairs(self, held: Any) -> tuple[Any, Sequence[Any]]:
+        """Return ``enumerate`` or ``zip`` and its arguments, where a variable is a turn of a loop over it."""
         made = self._definition(held)
         if isinstance(made, self.ir.Expr) and made.op == "exhaust_iter":
             made = self._definition(made.value)
         if not isinstance(made, self.ir.Expr) or made.op != "pair_first":
-            return False
+            return None, ()
         turns = self._definition(self._turns(made))
-        if not isinstance(turns, self.ir.Expr) or turns.op != "call" or len(turns.args) != 1 or turns.kws:
-            return False
-        return value_of(self.function_ir, turns.func, self.ir, self.ir_utils) is enumerate
+        if not isinstance(turns, self.ir.Expr) or turns.op != "call" or turns.kws or turns.vararg:
+            return None, ()
+        return value_of(self.function_ir, turns.func, self.ir, self.ir_utils), turns.args
 
     # ----------------------------------------------------------------------------------- powers
 
