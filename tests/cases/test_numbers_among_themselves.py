@@ -457,3 +457,30 @@ def test_random_expressions_give_what_python_gives(seed, device):
             wanted = evaluate(expression, values)
             if not isinstance(wanted, Raised):
                 assert is_same(wanted, found, 1e-12) or abs(wanted - found) < 1e-12, (expression, values)
+
+
+def test_compiled_code_has_the_types_and_bits_of_ints_that_only_the_call_knows(device):
+    whole = torch.arange(1, 4, device=device)
+    real = torch.ones(3, device=device)
+    for source, x, scalars, wanted in (
+        (lambda x, *, n: x * 2**n, whole, {"n": -1}, [0.5, 1.0, 1.5]),
+        (lambda x, *, n: x * 2**n, whole, {"n": 2}, [4, 8, 12]),
+        (lambda x, *, n: x**n, whole, {"n": 3}, [1, 8, 27]),
+        (lambda x, *, n: x * (n << 65), real, {"n": 7}, [0.0] * 3),
+        (lambda x, *, n: x * (n >> 65), real, {"n": -7}, [-1.0] * 3),
+        (lambda x: x * (round(2.5 if x > 0 else 1.5) // 4), real, {}, [0.0] * 3),
+        (lambda x: x * 2 ** (1 if x > 0 else 2), real, {}, [2.0] * 3),
+    ):
+        for way, found in ways(source, (x,), scalars):
+            assert found.tolist() == wanted, (way, scalars)
+            assert found.dtype is torch.tensor(wanted).dtype, (way, scalars)
+
+
+def test_a_traced_call_follows_the_sign_of_an_int_that_changes(device):
+    f = numjit.elementwise(lambda x, *, n: x * 2**n)
+    run = torch.compile(lambda x, n: f(x, n=n), fullgraph=True, dynamic=True, backend="aot_eager")
+    whole = torch.arange(1, 4, device=device)
+    for n in (3, -1, 5, -4, 0):
+        found = run(whole, n)
+        assert torch.equal(found, whole * 2**n)
+        assert found.dtype is (torch.float32 if n < 0 else torch.int64)

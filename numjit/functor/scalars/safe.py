@@ -106,7 +106,7 @@ class SafeItem(_SafeFunction):
             return signature(member, held, types.int64)
         if isinstance(held, types.BaseTuple) and argument is not None:
             raise RefusalError(
-                "members of this tuple differ in type, so that none can be taken at a varying place; float(...) "
+                "members of this tuple differ in type, so none can be taken at a varying place; float(...) "
                 "makes them alike"
                 if len(held)
                 else "an empty tuple has no items"
