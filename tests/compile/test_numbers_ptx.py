@@ -19,8 +19,8 @@ WHOLE = "+ - * / // % & | ^ << >> == != < <= > >="
 REAL = "+ - * / // % == != < <= > >="
 ANY = "+ - * / == !="
 ONE = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-    "erf erfc gamma lgamma fabs degrees radians isnan isinf isfinite floor ceil trunc"
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc gamma lgamma fabs degrees radians isnan isinf isfinite floor ceil trunc"
 )
 TWO = "atan2 fmod copysign remainder pow hypot log ldexp nextafter"
 COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh isnan isinf isfinite phase"

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from numjit.functor.markers import index
-from numjit.functor.scalars.index_pass import INDEX_PARAMETER, indexed_pipeline, value_of
+from numjit.functor.scalars.index_pass import INDEX_PARAMETER, indexed_pipeline
 from numjit.functor.scalars.signs import (
     ALL,
     BINARY,
@@ -159,13 +162,14 @@ class _Body:
     def _constant_of(self, value: Any) -> Any:
         ir = self.ir
         if isinstance(value, ir.Const | ir.Global | ir.FreeVar):
-            return value.value if type(value.value) in (*_NUMBERS, tuple) else None
+            number = _python(value.value)
+            return number if type(number) in (*_NUMBERS, tuple) else None
         if isinstance(value, ir.Var):
             return self.constant(value.name)
         if not isinstance(value, ir.Expr):
             return None
         if value.op == "getattr":
-            found = value_of(self.function_ir, value, ir, self.ir_utils)
+            found = self._attribute(value)
             if type(found) in (*_NUMBERS, tuple):
                 return found
             owner = self.constant(value.value.name)
@@ -185,6 +189,20 @@ class _Body:
         spread = function in (max, min, sum) and len(numbers) == 1 and type(numbers[0]) is tuple
         return _computed(function, numbers[0] if spread else numbers, (numbers[0],) if spread else numbers)
 
+    def _object(self, variable: Any) -> Any:
+        """Return the captured object, or one of a module's, that a variable stands for; else None."""
+        definition = self._definition(variable)
+        if isinstance(definition, self.ir.Global | self.ir.FreeVar):
+            return definition.value
+        return self._attribute(definition)
+
+    def _attribute(self, value: Any) -> Any:
+        if not isinstance(value, self.ir.Expr) or value.op != "getattr":
+            return None
+        owner = self._object(value.value)
+        # Of modules alone: a class's attributes are not watched, so that a later change would go unseen.
+        return getattr(owner, value.attr, None) if isinstance(owner, types.ModuleType) else None
+
     def _operation(self, value: Any) -> tuple[Any, Sequence[Any]]:
         """Return the function that an expression applies, where that is one of numbers, and its operands."""
         if value.op == "binop":
@@ -194,7 +212,7 @@ class _Body:
         if value.op == "unary":
             return value.fn, (value.value,)
         if value.op == "call" and not value.kws and not value.vararg:
-            function = value_of(self.function_ir, value.func, self.ir, self.ir_utils)
+            function = self._object(value.func)
             try:
                 if function in _FUNCTIONS or getattr(function, "__module__", None) in ("math", "cmath"):
                     return function, value.args
@@ -224,7 +242,7 @@ class _Body:
     def _signs_of(self, value: Any) -> int:
         ir = self.ir
         if isinstance(value, ir.Const | ir.Global | ir.FreeVar):
-            return of_number(value.value)
+            return of_number(_python(value.value))
         if isinstance(value, ir.Var):
             return self._signs(value)
         if isinstance(value, ir.Arg):
@@ -252,7 +270,7 @@ class _Body:
         return table[function](*map(self._signs, operands)) if function in table else ALL
 
     def _signs_of_call(self, value: Any) -> int:
-        function = value_of(self.function_ir, value.func, self.ir, self.ir_utils)
+        function = self._object(value.func)
         try:
             found = FUNCTIONS.get(function)
         except TypeError:
@@ -288,7 +306,7 @@ class _Body:
     def _signs_of_turn(self, turns: Any) -> int:
         made = self._definition(turns)
         if isinstance(made, self.ir.Expr) and made.op == "call":
-            if value_of(self.function_ir, made.func, self.ir, self.ir_utils) is not range:
+            if self._object(made.func) is not range:
                 return ALL
             bounds = [(self._signs(bound), self.constant(bound.name)) for bound in made.args]
             return ALL if made.kws or made.vararg else of_range(bounds)
@@ -300,7 +318,7 @@ class _Body:
         if isinstance(made, self.ir.Expr) and made.op == "build_tuple":
             return [self._signs(item) for item in made.items]
         known = self.constant(held.name)
-        return [of_number(member) for member in known] if type(known) is tuple else []
+        return [of_number(_python(member)) for member in known] if type(known) is tuple else []
 
     def _signs_of_item(self, value: Any) -> int:
         place = value.index if value.op == "static_getitem" else self.constant(value.index.name)
@@ -326,7 +344,7 @@ class _Body:
         turns = self._definition(self._turns(made))
         if not isinstance(turns, self.ir.Expr) or turns.op != "call" or turns.kws or turns.vararg:
             return None, ()
-        return value_of(self.function_ir, turns.func, self.ir, self.ir_utils), turns.args
+        return self._object(turns.func), turns.args
 
     # ----------------------------------------------------------------------------------- powers
 
@@ -338,9 +356,7 @@ class _Body:
             return value.rhs if value.fn in _POWERS else None
         if value.op != "call" or value.kws or value.vararg or len(value.args) != 2:
             return None
-        return (
-            value.args[1] if value_of(self.function_ir, value.func, self.ir, self.ir_utils) is pow else None
-        )
+        return value.args[1] if self._object(value.func) is pow else None
 
     def _write_power(self, statement: Any) -> bool:
         value = statement.value
@@ -370,7 +386,7 @@ class _Body:
         """Return the function that an expression calls, where arguments' signs mean something to it."""
         if not isinstance(value, self.ir.Expr) or value.op != "call" or value.vararg:
             return None
-        function = value_of(self.function_ir, value.func, self.ir, self.ir_utils)
+        function = self._object(value.func)
         return function if function is not None and self.reads_signs(function) else None
 
     def _write_call(self, statement: Any, function: Any) -> bool:
@@ -381,6 +397,11 @@ class _Body:
             return False
         self._write(statement, SignedFunction(function, (by_place, by_name)), value.args, value.kws)
         return True
+
+
+def _python(value: Any) -> Any:
+    """Return a NumPy scalar as a Python number, anything else as it is."""
+    return value.item() if isinstance(value, np.bool_ | np.integer | np.floating) else value
 
 
 def _computed(function: Any, numbers: Sequence[Any], arguments: Sequence[Any]) -> Any:
@@ -400,7 +421,7 @@ def _is_enormous(function: Any, numbers: Sequence[Any]) -> bool:
     if not all(isinstance(number, int) for number in numbers):
         return False
     if function in (operator.pow, pow) and len(numbers) == 2 and abs(numbers[0]) > 1:
-        return numbers[0].bit_length() * numbers[1] > _MAX_BITS
+        return bool(numbers[0].bit_length() * numbers[1] > _MAX_BITS)
     if function is operator.lshift:
-        return numbers[1] > _MAX_BITS and numbers[0] != 0
+        return bool(numbers[1] > _MAX_BITS and numbers[0] != 0)
     return getattr(function, "__name__", "") in ("factorial", "comb", "perm") and numbers[0] > 1000

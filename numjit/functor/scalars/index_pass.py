@@ -7,7 +7,7 @@ from typing import Any
 
 from numjit.functor.markers import index
 
-__all__ = ["INDEX_PARAMETER", "indexed_pipeline", "value_of"]
+__all__ = ["INDEX_PARAMETER", "indexed_pipeline"]
 
 #: The parameter's name; no Python parameter can have it.
 INDEX_PARAMETER = "numjit.index"
@@ -35,7 +35,7 @@ def indexed_pipeline(target: str) -> type:
     def is_index_call(function_ir: Any, value: Any) -> bool:
         if not isinstance(value, ir.Expr) or value.op != "call" or value.args or value.kws:
             return False
-        return value_of(function_ir, value.func, ir, ir_utils) is index
+        return _value_of(function_ir, value.func, ir, ir_utils) is index
 
     register = register_pass(mutates_CFG=False, analysis_only=False)
 
@@ -84,11 +84,11 @@ def indexed_pipeline(target: str) -> type:
     return IndexedCompiler
 
 
-def value_of(function_ir: Any, variable: Any, ir: Any, ir_utils: Any) -> Any:
+def _value_of(function_ir: Any, variable: Any, ir: Any, ir_utils: Any) -> Any:
     """Return the Python object that a variable stands for, as ``index`` or ``numjit.index``; else None."""
     definition = ir_utils.guard(ir_utils.get_definition, function_ir, variable)
     if isinstance(definition, ir.Global | ir.FreeVar):
         return definition.value
     if isinstance(definition, ir.Expr) and definition.op == "getattr":
-        return getattr(value_of(function_ir, definition.value, ir, ir_utils), definition.attr, None)
+        return getattr(_value_of(function_ir, definition.value, ir, ir_utils), definition.attr, None)
     return None

@@ -48,6 +48,7 @@ __all__ = [
     "identity",
     "integral",
     "integral_or_bool",
+    "literal_of",
     "math_call",
     "move_to",
     "number",
@@ -173,7 +174,7 @@ class Rule:
 
     def lower(self, emitter: Emitter, kinds: Sequence[Any], values: Sequence[Any]) -> Any:
         """Emit the operation on values in Numba's representation of `kinds`; return it likewise."""
-        literals = [_literal(kind, value) for kind, value in zip(kinds, values, strict=True)]
+        literals = [literal_of(kind, value) for kind, value in zip(kinds, values, strict=True)]
         domain, result = self.resolve(kinds)
         moved = self.move(emitter, kinds, values, domain)
         found = self.emit(emitter, self.sees(domain), moved, literals)
@@ -218,7 +219,7 @@ def _type_of_default(default: Any) -> Any:
     return types.none if default is None else types.int64 if isinstance(default, int) else types.float64
 
 
-def _literal(kind: Any, value: Any) -> Any:
+def literal_of(kind: Any, value: Any) -> Any:
     """Return the Python number behind a weak operand that is constant while compiling, else None."""
     if isinstance(kind, Strong) or not isinstance(value, ir.Constant):
         return None

@@ -35,6 +35,7 @@ from numjit.functor.scalars.rule import (
     identity,
     integral,
     integral_or_bool,
+    literal_of,
     math_call,
     number,
     ordered,
@@ -272,7 +273,7 @@ def _builtins() -> dict[Any, Rule]:
         min: Rule("min()", (1, _MANY), folded(Emitter.extremum, "<"), ordered, spread=True),
         sum: Rule("sum()", (1, _MANY), folded(Emitter.add), _summed, spread=True),
         pow: Rule("pow()", (2, 2), _emit_pow, of_elements, numbers=of_numbers),
-        round: Rule("round()", (1, 2), rounding("round"), _rounded, numbers=_rounded_number, whole=True),
+        round: _Round("round()", (1, 2), rounding("round"), _rounded, numbers=_rounded_number, whole=True),
         float: Rule("float()", (1, 1), identity, _to_float),
         int: Rule("int()", (1, 1), identity, _to_int),
         complex: Rule("complex()", (1, 2), _emit_complex, complex_floating),
@@ -285,6 +286,19 @@ def _rounded(name: str, element: Element, kinds: Sequence[Any]) -> DType:
     if own is None or own.category is Category.NUMBER:
         raise RefusalError(f"{name} of a number to a varying number of digits is not supported")
     return real_number(name, Element(own.dtype, element.zero_dim, element.default_dtype), kinds)
+
+
+class _Round(Rule):
+    """``round()``, which leaves an int alone as it is for any number of decimals."""
+
+    def lower(self, emitter: Emitter, kinds: Sequence[Any], values: Sequence[Any]) -> Any:
+        own = argument_type(kinds[0])
+        if len(kinds) == 1 or own is None or own.category is not Category.NUMBER or own.dtype.kind == "f":
+            return super().lower(emitter, kinds, values)
+        digits = literal_of(kinds[1], values[1])
+        if not isinstance(digits, int) or digits < 0:
+            raise RefusalError("round(n, digits) of an int needs digits that are a literal, and not negative")
+        return super().lower(emitter, kinds[:1], values[:1])
 
 
 def _rounded_number(name: str, element: Element, kinds: Sequence[Any]) -> DType:

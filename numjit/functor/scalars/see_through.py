@@ -157,11 +157,9 @@ class Program:
         if is_plain and key in ARITHMETIC:
             values = given = [self.cast(v, types.int64) if v.kind == types.boolean else v for v in given]
         kinds = [types.none if value is None else unwrap(value.kind) for value in values]
-        if key in POWERS and values[1].constant is None and not values[1].is_tensor:
-            if rule.promote(kinds).dtype.is_integral:
-                raise NotLowerable(
-                    "an integer's power hangs on the sign of a number that only the call knows"
-                )
+        is_open = key in POWERS and values[1].constant is None and not values[1].is_tensor
+        if is_open and rule.promote(kinds).dtype.is_integral:
+            raise NotLowerable("a power of integers hangs on the sign of a number that only the call knows")
         domain, result = rule.resolve(kinds)
         if key not in CODES:
             raise NotLowerable(f"{rule.name} has no counterpart in torch")
