@@ -111,7 +111,7 @@ def specialise(
     key = (fingerprint, arguments, default_dtype)
 
     def build() -> Specialisation:
-        shown = ",".join(f"{a.dtype}:{int(a.category)}" for a in arguments)
+        shown = ",".join(a.shown for a in arguments)
         disk_key = digest("specialisation", _environment(), fingerprint, shown, str(default_dtype))
         found = default_store().load(disk_key, ".json", functools.partial(_read_specialisation, key))
         if found is not None:

@@ -17,7 +17,7 @@ from numjit.arrays.view import ArrayView, Device
 from numjit.binding import RESERVED
 from numjit.errors import BroadcastError, NumjitError
 from numjit.functor.python import PythonFunctor
-from numjit.functor.signature import Specialisation
+from numjit.functor.signature import Specialisation, signs_of
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.launcher.attach import FastCallable, FastCalls
 from numjit.outputs import GivenOutputs
@@ -520,6 +520,9 @@ def fast_calls(
         defaults,
         python.capture_places if python else None,
         python.fingerprint if python else None,
+        (lambda bound: python.reads_signs and any(sign is not None for sign in signs_of(bound)))
+        if python
+        else None,
         detached=detached,
     )
 

@@ -50,7 +50,7 @@ class Detached(FastCallable):
             if self._fingerprint != operation.fingerprint:
                 self._fingerprint = operation.fingerprint
                 self.forget()
-        key = warm.key(operation.fingerprint, bound, detached=True)
+        key = warm.key(operation.meaning_of(bound), bound, detached=True)
         if key is not None:
             result = warm.run(key, bound)
             if result is not None:

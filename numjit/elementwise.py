@@ -29,7 +29,7 @@ from numjit.errors import (
 )
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
-from numjit.functor.signature import MISSING
+from numjit.functor.signature import MISSING, signs_of, with_signs
 from numjit.launcher.attach import FastCallable, launchable
 from numjit.torch_dispatch import dispatched, is_profiled, is_traced, profiled, token
 
@@ -84,6 +84,7 @@ class Elementwise(FastCallable):
         self.plain_request = autograd.Request(self)
         self._python = functor if isinstance(functor, PythonFunctor) else None
         self._captures = self._python.current_captures() if self._python else ()
+        self._reads_signs: bool | None = None if self._python else False
         #: What the functor that this one derives from captured, and this one, when both were looked at last.
         self._in_step: tuple[Any, Any] = (None, None)
         self._call.warm.fast = fast_calls(self, functor, functor.signature.defaults)
@@ -177,7 +178,7 @@ class Elementwise(FastCallable):
         bound = self._binder.bind(operands, scalars)
         key = None
         if plain and out is None:
-            key = self._call.warm.key(self._call.fingerprint, bound)
+            key = self._call.warm.key(self.meaning_of(bound), bound)
             if key is not None:
                 result = self._call.warm.run(key, bound)
                 if result is not None:
@@ -266,6 +267,8 @@ class Elementwise(FastCallable):
         """Look at every argument of a call."""
         name = self._functor.name
         arguments = read_arguments(name, self._names, self._operands, bound, self._raws, request.zero_dim)
+        if self.reads_signs:
+            arguments.types = with_signs(arguments.types, arguments.values)
         stated = (request.shape, request.like, request.dtype, request.device)
         nullary = None
         if self._nullary_only:
@@ -517,12 +520,27 @@ class Elementwise(FastCallable):
         if len(current) != len(before) or not all(map(operator.is_, current, before)):
             self._call.fingerprint = functor.fingerprint()
             self._captures = current
+            self._reads_signs = None
             if self._call.warm.fast:
                 self._call.warm.fast.forget()
             detached = self.__dict__.get("detached")
             if detached is not None:
                 detached.forget()
             self._watchers = None
+
+    @property
+    def reads_signs(self) -> bool:
+        """Whether the signs of a call's ints are part of what is compiled."""
+        found = self._reads_signs
+        if found is None:
+            assert self._python is not None
+            found = self._reads_signs = self._python.reads_signs
+        return found
+
+    def meaning_of(self, bound: Sequence[Any]) -> Any:
+        """Return what decides beside its arguments' types what a call computes."""
+        fingerprint = self._call.fingerprint
+        return (fingerprint, signs_of(bound)) if self.reads_signs else fingerprint
 
     def refresh_with(self, primal: Elementwise) -> None:
         """Do the same, as the derivative of an operation that is refreshed: both capture the same."""

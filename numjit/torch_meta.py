@@ -11,7 +11,8 @@ from numjit.call import gradient_dtype
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, DeviceError
 from numjit.functor.genuine import genuine_functions
-from numjit.functor.signature import ArgumentType
+from numjit.functor.python import PythonFunctor
+from numjit.functor.signature import ArgumentType, with_signs
 from numjit.semantics import Category, output_strides
 
 if TYPE_CHECKING:
@@ -43,9 +44,17 @@ def argument_types(functor: Functor, values: Sequence[Any]) -> tuple[ArgumentTyp
         argument_type(value, f"{functor.name}(): argument {parameter.name!r}")
         for parameter, value in zip(functor.signature.parameters, values, strict=True)
     ]
-    return tuple(
-        ArgumentType(kind.dtype, Category.DIM) if k in raws else kind for k, kind in enumerate(kinds)
-    )
+    kinds = [ArgumentType(kind.dtype, Category.DIM) if k in raws else kind for k, kind in enumerate(kinds)]
+    if not (isinstance(functor, PythonFunctor) and functor.reads_signs):
+        return tuple(kinds)
+    return with_signs(kinds, [_known(value) for value in values])
+
+
+def _known(value: Any) -> Any:
+    """Return an int of a symbolic one's sign, which the trace then holds for; anything else as it is."""
+    import torch
+
+    return (-1 if value < 0 else 1) if isinstance(value, torch.SymInt) else value
 
 
 def result_dtypes(functor: Functor, kinds: tuple[ArgumentType, ...], device_type: str) -> tuple[DType, ...]:

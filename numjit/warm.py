@@ -111,18 +111,17 @@ class WarmPath:
         #: Where calls on a GPU are handed over to the launcher.
         self.fast: FastCalls | None = None
 
-    def key(
-        self, fingerprint: str, bound: Sequence[Any], *, detached: bool = False
-    ) -> tuple[Any, ...] | None:
+    def key(self, meaning: Any, bound: Sequence[Any], *, detached: bool = False) -> tuple[Any, ...] | None:
         """Return the key of a call, or None where it must go the general way.
 
+        `meaning` is what decides the result beside types: the functor's fingerprint, to begin with.
         `detached` calls record no gradient whatever their tensors require.
         """
         torch = self._torch
         if torch is None:
             torch = sys.modules.get("torch")
             if torch is None:
-                return warm_arrays.key(fingerprint, None, bound, protocols=self._protocols)
+                return warm_arrays.key(meaning, None, bound, protocols=self._protocols)
             if not hasattr(torch, "get_default_dtype"):  # it is being imported
                 return None
             self._torch = torch
@@ -133,7 +132,7 @@ class WarmPath:
         if torch._C._are_functorch_transforms_active():
             return None
         tensor, parameter = torch.Tensor, torch.nn.Parameter
-        key: list[Any] = [fingerprint, torch.get_default_dtype()]
+        key: list[Any] = [meaning, torch.get_default_dtype()]
         if not detached and torch.autograd.forward_ad._current_level >= 0:  # there may be tangents
             return None
         recording = not detached and torch.is_grad_enabled()
@@ -155,7 +154,7 @@ class WarmPath:
                     key.append(kind)
                 else:
                     default = torch.get_default_dtype()
-                    return warm_arrays.key(fingerprint, default, bound, protocols=self._protocols)
+                    return warm_arrays.key(meaning, default, bound, protocols=self._protocols)
         except RuntimeError:  # no strides or memory: sparse, a torch.func transform, ...
             return None
         return tuple(key)

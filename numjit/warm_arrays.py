@@ -87,15 +87,13 @@ def _peek_of(kind: type) -> _Looks:
     return found
 
 
-def key(
-    fingerprint: str, default_dtype: Any, bound: Sequence[Any], *, protocols: bool
-) -> tuple[Any, ...] | None:
+def key(meaning: Any, default_dtype: Any, bound: Sequence[Any], *, protocols: bool) -> tuple[Any, ...] | None:
     """Return the key of a call on arrays of one of the libraries and numbers, or None for any other.
 
     Parameters
     ----------
-    fingerprint
-        The functor's.
+    meaning
+        What decides the result beside types: the functor's fingerprint, to begin with.
     default_dtype
         torch's, or None where torch is not loaded.
     bound
@@ -103,7 +101,7 @@ def key(
     protocols
         Whether arrays that only speak a protocol are looked at.
     """
-    made: list[Any] = [fingerprint, default_dtype]
+    made: list[Any] = [meaning, default_dtype]
     library = None
     views: list[ArrayView] = []
     ordered = False

@@ -14,7 +14,8 @@ from numjit.arrays.view import CPU, META, ArrayView
 from numjit.binding import Binder
 from numjit.checks import is_a
 from numjit.errors import ArgumentError, NumjitError, UnsupportedDtypeError, kind_of, shown
-from numjit.functor.signature import MISSING, ArgumentType, Specialisation
+from numjit.functor.python import PythonFunctor
+from numjit.functor.signature import MISSING, ArgumentType, Specialisation, with_signs
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import choose
 from numjit.plan.coalesce import coalesce
@@ -113,6 +114,8 @@ def describe(
         views.append(None if by_value else seen)
         if k < len(signature.operands) and k not in signature.raws:
             shapes.append(((), ()) if seen is None else (tuple(seen.shape), tuple(seen.strides)))
+    if isinstance(functor, PythonFunctor) and functor.reads_signs:
+        types = list(with_signs(types, bound))
     return Described(tuple(types), tuple(views), signature.raws, tuple(shapes))
 
 

@@ -18,6 +18,7 @@ from numjit.errors import ArgumentError, FunctorError, UnsupportedDtypeError
 from numjit.functor.bytecode import count_returned
 from numjit.functor.fingerprint import Captures, digest, refers_to
 from numjit.functor.markers import Raw, index
+from numjit.functor.powers import has_powers
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
@@ -89,6 +90,7 @@ class PythonFunctor:
         self._captured: tuple[Any, ...] = ()
         self._fingerprint: str | None = None
         self._uses_index = False
+        self._reads_signs: bool | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.fn, self._outputs, self._overrides)
@@ -386,6 +388,15 @@ class PythonFunctor:
             self._forget_if_rebound()
             return self._uses_index
 
+    @property
+    def reads_signs(self) -> bool:
+        """Whether it may take an int of the call as an exponent: the int's sign is then part of its type."""
+        with self._lock:
+            self._forget_if_rebound()
+            if self._reads_signs is None:
+                self._reads_signs = has_powers(self.fn)
+            return self._reads_signs
+
     def current_captures(self) -> tuple[Any, ...]:
         """Return what the functor and its helpers capture now, to be compared element-wise with ``is``.
 
@@ -412,6 +423,7 @@ class PythonFunctor:
             self._captures = Captures(self.fn)  # a rebound helper may capture other names
             self._captured = self._captures.current()
             self._uses_index = refers_to(self.fn, index)
+            self._reads_signs = None
 
 
 def _rebuild(

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from numjit.dtypes import DType
 from numjit.semantics.category import Category
 
-__all__ = ["MISSING", "ArgumentType", "Output", "Parameter", "Signature", "Specialisation"]
+__all__ = [
+    "MISSING",
+    "ArgumentType",
+    "Output",
+    "Parameter",
+    "Signature",
+    "Specialisation",
+    "signs_of",
+    "with_signs",
+]
 
 
 class _Missing:
@@ -83,11 +95,34 @@ class ArgumentType(NamedTuple):
     """The type of one argument of a call.
 
     For `Category.NUMBER` the dtype only names the kind: bool, int64 (uint64 where the value needs
-    it), float64 or complex128.
+    it), float64 or complex128. `negative` says whether an int is, for functors in which that decides a type
+    (`PythonFunctor.reads_signs`).
     """
 
     dtype: DType
     category: Category
+    negative: bool | None = None
+
+    @property
+    def shown(self) -> str:
+        """Stable text of it."""
+        sign = "" if self.negative is None else "-" if self.negative else "+"
+        return f"{self.dtype}:{int(self.category)}{sign}"
+
+
+def with_signs(types: Sequence[ArgumentType], values: Sequence[Any]) -> tuple[ArgumentType, ...]:
+    """Return the types of a call's arguments with the signs of its ints (`values`: by position)."""
+    return tuple(
+        kind if sign is None or kind.category is not Category.NUMBER else kind._replace(negative=sign)
+        for kind, sign in zip(types, signs_of(values), strict=True)
+    )
+
+
+def signs_of(values: Sequence[Any]) -> tuple[bool | None, ...]:
+    """Return of each of a call's arguments whether it is negative; None for all that are no ints or bools."""
+    return tuple(
+        bool(value < 0) if isinstance(value, int | np.integer | np.bool_) else None for value in values
+    )
 
 
 class Specialisation(NamedTuple):
@@ -118,5 +153,5 @@ class Specialisation(NamedTuple):
     def key(self) -> str:
         """Stable text over everything that the generated code depends on."""
         pairs = zip(self.arguments, self.inputs, strict=True)
-        shown = ",".join(f"{a.dtype}:{int(a.category)}>{taken}" for a, taken in pairs)
+        shown = ",".join(f"{a.shown}>{taken}" for a, taken in pairs)
         return f"({shown})->({','.join(map(str, self.outputs))})@{self.default_dtype}"

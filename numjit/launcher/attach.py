@@ -180,6 +180,9 @@ class FastCalls:
         Answers where the names that its function captures are kept; None where it captures nothing.
     meaning
         Answers the fingerprint of the function with what it captures now.
+    by_value
+        Answers whether what a call computes hangs on more of its numbers than their kinds, which is all that
+        the launcher sees.
     detached
         Whether its calls never record gradients.
     """
@@ -195,6 +198,7 @@ class FastCalls:
         defaults: Sequence[Any],
         captures: Callable[[], Sequence[tuple[str, Any, Any]] | None] | None = None,
         meaning: Callable[[], str] | None = None,
+        by_value: Callable[[Sequence[Any]], bool] | None = None,
         *,
         detached: bool = False,
     ) -> None:
@@ -202,6 +206,7 @@ class FastCalls:
         self._parameters = (list(names), operands, list(defaults))
         self._captures = captures
         self._meaning = meaning
+        self._by_value = by_value
         self._detached = detached
         self._record: FunctorRecord | None = None
         self._watching = False
@@ -262,6 +267,8 @@ class FastCalls:
         # What is watched must be what the call was planned with, by another thread's leave.
         if self._meaning is not None and self._meaning() != entry.fingerprint:
             return None
+        if self._by_value is not None and self._by_value(bound):
+            return False
         if not self._record.add(bound, out, entry):
             return False
         entry.generation = self._record.generation

@@ -100,7 +100,9 @@ def _wider_integer(a: DType, b: DType) -> DType:
     return a if a.itemsize > b.itemsize else b
 
 
-def result_type(arguments: Iterable[tuple[DType, Category]], default_dtype: DType) -> DType:
+def result_type(
+    arguments: Iterable[tuple[DType, Category] | tuple[DType, Category, bool | None]], default_dtype: DType
+) -> DType:
     """Return the common dtype of operands, as ``torch.result_type`` over any number of them.
 
     Within one category dtypes promote pairwise, in order. A lower category counts only if its kind
@@ -123,7 +125,7 @@ def result_type(arguments: Iterable[tuple[DType, Category]], default_dtype: DTyp
         There are no arguments.
     """
     states: list[DType | None] = [None, None, None]
-    for dtype, category in arguments:
+    for dtype, category, *_ in arguments:
         if category is Category.NUMBER:
             dtype = _number_dtype(dtype, default_dtype)  # noqa: PLW2901 - the number's stand-in
         seen = states[category]

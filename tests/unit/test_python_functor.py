@@ -543,6 +543,16 @@ def test_captured_arrays():
         specialise(lambda x: x * table[0], F32)
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_code_that_could_raise_is_refused(target):
+    def unpacked(x, *, n):
+        first, second = range(n)
+        return x + first + second
+
+    with pytest.raises(CompilationError, match="could raise ValueError, which a functor cannot"):
+        PythonFunctor(unpacked).specialise((F32, number(dtypes.int64)), dtypes.float32, target=target)
+
+
 def test_other_users_of_numba_see_no_change():
     import numba
 
@@ -550,3 +560,11 @@ def test_other_users_of_numba_see_no_change():
     plain = numba.njit(lambda x: math.exp(x) * 0.5 + max(x, 1) // 2)
     assert plain(2.0) == math.exp(2.0) * 0.5 + 1
     assert "float64" in str(plain.signatures)
+    # numjit has rules of its own for plain numbers, and for its own functors only.
+    specialise(lambda x, *, n: x + n // 2 + (n << 3) + (1, 2)[n], F32, number(dtypes.int64))
+    own = numba.njit(lambda n: (n // 2, n << 3, ~(n > 0), 2**n, (1, 2)[n]))
+    assert own(1) == (0, 8, False, 2, 2)
+    with pytest.raises(ZeroDivisionError):
+        numba.njit(lambda n: 1 // n)(0)
+    with pytest.raises(IndexError):
+        numba.njit(lambda n: (1, 2)[n])(2)

@@ -13,6 +13,7 @@ from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.raw import RawElements, pack_raw
 from numjit.functor.scalars.session import Session, Target, compiling
+from numjit.functor.scalars.signs import ALL, NATURAL, NEGATIVE
 from numjit.functor.scalars.types import Strong, argument_type, parameter_type, representation, unwrap
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.promotion import result_type
@@ -84,13 +85,15 @@ def compile_functor(
             (*signature.operands, *signature.scalars), arguments, inputs, strict=True
         )
     )
+    known = {None: ALL, True: NEGATIVE, False: NATURAL}
+    signs = tuple(known[argument.negative] for argument in arguments)
     indexed = functor.uses_index
     if indexed:
         kinds = (*kinds, types.int64)
     with compiling(target) as compiler:
         session = Session(compiler, default_dtype)
         try:
-            compiled = session.compile(functor.fn, kinds, indexed=indexed)
+            compiled = session.compile(functor.fn, kinds, indexed=indexed, signs=signs)
         finally:
             session.close()
     found = compiled.signature.return_type

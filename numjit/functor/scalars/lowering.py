@@ -7,7 +7,6 @@ the precision of the value. NVVM refuses ``fneg`` and some of LLVM's intrinsics,
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from llvmlite import ir
@@ -35,7 +34,7 @@ class Emitter:
     Parameters
     ----------
     context
-        Numba's target context (used for what is left to Numba: complex math).
+        Numba's target context.
     builder
         llvmlite's IR builder.
     machine
@@ -205,7 +204,7 @@ class Emitter:
             if found is not None:
                 return found
         if dtype.is_complex:
-            return self.complex_call(operator.pow, dtype, x, y)
+            return self._complex_pow(dtype.real, x, y)
         if dtype.is_floating:
             return self.math("pow", dtype, x, y)
         return self._integer_pow(dtype, x, y)
@@ -234,6 +233,20 @@ class Emitter:
             return None
         root = self.math("sqrt", dtype, x)
         return root if n > 0 else self.builder.fdiv(one, root)
+
+    def _complex_pow(self, part: DType, x: Any, y: Any) -> Any:
+        """Power by magnitude and angle; of 0 to a negative power infinite, as torch's (Python raises)."""
+        b = self.builder
+        zero = self.constant(part, 0)
+        size, angle = self.math("hypot", part, *x), self.math("atan2", part, x[1], x[0])
+        shrunk = self.math("exp", part, self.neg(part, b.fmul(angle, y[1])))
+        length = b.fmul(self.math("pow", part, size, y[0]), shrunk)
+        turned = b.fmul(y[1], self.math("log", part, size))
+        turned = b.select(b.fcmp_ordered("==", y[1], zero), zero, turned)  # 0 times infinity would be NaN
+        phase = b.fadd(b.fmul(angle, y[0]), turned)
+        is_zero = b.and_(b.fcmp_ordered("==", size, zero), b.fcmp_unordered("!=", y[0], zero))
+        phase = b.select(is_zero, zero, phase)
+        return b.fmul(length, self.math("cos", part, phase)), b.fmul(length, self.math("sin", part, phase))
 
     def _integer_pow(self, dtype: DType, x: Any, y: Any) -> Any:
         """Square and multiply with wrapping; a negative exponent gives 1/x truncated, as torch."""
@@ -350,17 +363,6 @@ class Emitter:
         infinity = self.constant(dtype, float("inf"))
         magnitude = self.math("fabs", dtype, x)
         return self.builder.fcmp_ordered("==" if name == "isinf" else "<", magnitude, infinity)
-
-    def complex_call(self, function: Any, dtype: DType, *args: Any) -> Any:
-        """Call Numba's implementation of a ``cmath`` function or complex operator."""
-        from numba.core import typing
-
-        from numjit.functor.scalars.types import native_type
-
-        native = native_type(dtype)
-        implementation = self.context.get_function(function, typing.signature(native, *[native] * len(args)))
-        packed = implementation(self.builder, [self.pack(dtype, arg) for arg in args])
-        return self.unpack(dtype, packed)
 
     def truth(self, dtype: DType, x: Any) -> Any:
         """Return an ``i1``: whether a value is non-zero."""

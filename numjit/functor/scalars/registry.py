@@ -9,7 +9,7 @@ process see no change. ``@overload`` would do too but costs 76 ms on first use a
 from __future__ import annotations
 
 import dataclasses
-import operator
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,16 +25,18 @@ from numjit.functor.scalars.dual import Dual
 from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.raw import register_raw
 from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES, Rule
+from numjit.functor.scalars.safe import register_safe
 from numjit.functor.scalars.seeds import register_seeds
 from numjit.functor.scalars.tracing import Traced, Tracer, result_kind
 from numjit.functor.scalars.tracing import lower as lower_rule
-from numjit.functor.scalars.types import Element, Strong, argument_type, native_type, unwrap
+from numjit.functor.scalars.types import Element, RefusalError, Strong, argument_type, native_type, unwrap
 
-__all__ = ["Helper", "cast", "register"]
+__all__ = ["Helper", "RuledFunction", "cast", "own_type", "register"]
 
 #: Emission only asks the machine whether it is a GPU; no rule depends on the compute capability.
 _MACHINES = {"cpu": HOST, "cuda": Machine("ptx", (7, 5))}
 _registered: set[str] = set()
+_safe: dict[str, dict[Any, Any]] = {}
 _lock = threading.Lock()
 
 
@@ -61,6 +63,62 @@ class Helper(types.Callable, types.Opaque):  # type: ignore[misc]
     def forget(self) -> None:
         """Drop everything compiled; the type cannot be called any more."""
         del self.resolve, self.implementation
+
+
+class RuledFunction(types.Callable, types.Opaque):  # type: ignore[misc]
+    """The Numba type of a function or operator that has a rule, inside of numjit's own compilations.
+
+    There the rule answers for plain numbers too. Numba's types of functions are shared by everybody, and
+    remember the last answer; this one decides by the operands alone.
+
+    Parameters
+    ----------
+    target
+        ``"cpu"`` or ``"cuda"``.
+    function
+        A key of `RULES`.
+    """
+
+    def __init__(self, target: str, function: Any) -> None:
+        self.rule = RULES[function]
+        self.function = function
+        self.target = target
+        super().__init__(f"numjit.rule({target} {self.rule.name} #{id(function)})")
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """Return the signature for argument types."""
+        if _is_of_scalars(self.rule, (*args, *kws.values())):
+            found = _resolve(self.rule, args, kws)
+            if found is not None:
+                return found
+        numba_type = context._lookup_global(self.function)
+        if numba_type is None:
+            shown = ", ".join(map(str, args))
+            raise RefusalError(f"{self.rule.name} of {shown} is not supported; it takes numbers")
+        return numba_type.get_call_type(context, args, kws)
+
+    def get_call_signatures(self) -> tuple[list[Any], bool]:
+        """Return no fixed signatures: any argument types may do."""
+        return [], True
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Return the key of the rule's lowering, or of Numba's."""
+        if _is_of_scalars(self.rule, sig.args):
+            return self.target, self.rule
+        return _typing_context(self.target)._lookup_global(self.function).get_impl_key(sig)
+
+
+@functools.cache
+def _ruled(target: str, function: Any) -> RuledFunction:
+    return RuledFunction(target, function)
+
+
+def own_type(target: str, function: Any) -> Any:
+    """Return the type that a function has in numjit's own compilations; None where that is Numba's."""
+    try:
+        return _safe[target].get(function) or (_ruled(target, function) if function in RULES else None)
+    except TypeError:  # not hashable
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +150,17 @@ def register(target: str) -> None:
         _register_casts(names)
         register_raw(names, _MACHINES[target])
         register_seeds(names, _MACHINES[target])
+        _safe[target] = register_safe(names, _MACHINES[target], _typing_context(target))
         _put_first(target)
         _registered.add(target)
+
+
+def _typing_context(target: str) -> Any:
+    if target == "cuda":
+        from numba.cuda.descriptor import cuda_target as numba_target
+    else:
+        from numba.core.registry import cpu_target as numba_target
+    return numba_target.typing_context
 
 
 def _put_first(target: str) -> None:
@@ -103,13 +170,9 @@ def _put_first(target: str) -> None:
     installed its own: some of those take any type, and on the GPU target compile for the current device,
     which need not exist. numjit's answer None for everything but strong scalars.
     """
-    if target == "cuda":
-        from numba.cuda.descriptor import cuda_target as numba_target
-    else:
-        from numba.core.registry import cpu_target as numba_target
-    context = numba_target.typing_context
+    context = _typing_context(target)
     context.refresh()
-    for function in (*RULES, range, operator.getitem):
+    for function in RULES:
         known = context._lookup_global(function)
         if known is None:
             continue
@@ -195,6 +258,7 @@ def _register_models(target: _Target) -> None:
     target.register_model(Element, model)
     target.register_model(Dual, DualModel)
     target.register_model(Helper, models.OpaqueModel)
+    target.register_model(RuledFunction, models.OpaqueModel)
 
 
 def _spread(rule: Rule, kinds: Sequence[Any]) -> list[Any]:
@@ -204,6 +268,25 @@ def _spread(rule: Rule, kinds: Sequence[Any]) -> list[Any]:
     return list(kinds)
 
 
+def _resolve(rule: Rule, args: Sequence[Any], kws: dict[str, Any]) -> Any:
+    """Return the signature of an operation on scalars; None where the rule does not know the names."""
+    folded = rule.fold(args, kws)
+    if folded is None:
+        return None
+    kinds = [unwrap(kind) for kind in _spread(rule, folded)]
+    shown = [kind if isinstance(kind, types.BaseTuple) else unwrap(kind) for kind in folded]
+    found = signature(result_kind(rule, tuple(kinds)), *shown)
+    return found if rule.signature is None else found.replace(pysig=rule.signature)
+
+
+def _is_of_scalars(rule: Rule, kinds: Sequence[Any]) -> bool:
+    """Whether operands are elements or plain numbers, and not tuples, modules and the like."""
+    kinds = _spread(rule, kinds)
+    if any(isinstance(kind, Strong) for kind in kinds):
+        return True
+    return all(kind == types.none or argument_type(kind) is not None for kind in kinds)
+
+
 def _register_rules(target: _Target) -> None:
     # numba-cuda also installs what is registered with Numba's CPU target, so keys must not be shared.
     keys = {rule: (target.name, rule) for rule in RULES.values()}
@@ -211,13 +294,7 @@ def _register_rules(target: _Target) -> None:
 
         def generic(self: Any, args: Any, kws: Any, rule: Rule = rule) -> Any:  # noqa: ARG001
             is_strong = any(isinstance(kind, Strong) for kind in (*_spread(rule, args), *kws.values()))
-            folded = rule.fold(args, kws) if is_strong or rule.weak else None
-            if folded is None:
-                return None
-            kinds = [unwrap(kind) for kind in _spread(rule, folded)]
-            shown = [kind if isinstance(kind, types.BaseTuple) else unwrap(kind) for kind in folded]
-            found = signature(result_kind(rule, tuple(kinds)), *shown)
-            return found if rule.signature is None else found.replace(pysig=rule.signature)
+            return _resolve(rule, args, kws) if is_strong else None
 
         def get_impl_key(self: Any, sig: Any, key: Any = keys[rule]) -> Any:  # noqa: ARG001
             return key
@@ -232,7 +309,6 @@ def _register_rules(target: _Target) -> None:
         target.infer_global(function)(type("NumjitRule", (target.template,), members))
     for rule, key in keys.items():
         target.lower(key, types.VarArg(types.Any))(_lowering(rule))
-    _register_indices(target)
 
 
 def _lowering(rule: Rule) -> Callable[..., Any]:
@@ -241,45 +317,16 @@ def _lowering(rule: Rule) -> Callable[..., Any]:
         for kind, value in zip(sig.args, args, strict=True):
             if isinstance(kind, types.BaseTuple):
                 values.extend(builder.extract_value(value, place) for place in range(len(kind)))
-            elif isinstance(value, int | float):  # Numba hands static operands over as Python numbers
-                values.append(context.get_constant(unwrap(kind), value))
+            elif isinstance(
+                value, int | float | complex
+            ):  # Numba hands static operands over as Python numbers
+                values.append(context.get_constant_generic(builder, unwrap(kind), value))
             else:
                 values.append(value)
         kinds = [unwrap(kind) for kind in _spread(rule, sig.args)]
         return lower_rule(rule, _emitter(context, builder), kinds, values, sig.return_type)
 
     return lower
-
-
-def _register_indices(target: _Target) -> None:
-    """Let integer elements bound a ``range`` and index a tuple, as plain ints."""
-
-    class Range(target.template):  # type: ignore[misc, name-defined]
-        key = range
-        metadata = {"target": target.name}  # noqa: RUF012
-
-        def generic(self, args: Any, kws: Any) -> Any:  # noqa: ARG002
-            arguments = [argument_type(kind) for kind in args]
-            if not any(isinstance(kind, Strong) for kind in args):
-                return None
-            if any(argument is None or argument.dtype.kind not in "uib" for argument in arguments):
-                return None
-            return self.context.resolve_function_type(range, (types.int64,) * len(args), {})
-
-    class Getitem(target.template):  # type: ignore[misc, name-defined]
-        key = operator.getitem
-        metadata = {"target": target.name}  # noqa: RUF012
-
-        def generic(self, args: Any, kws: Any) -> Any:  # noqa: ARG002
-            held, place = args
-            if not isinstance(held, types.BaseTuple) or not isinstance(place, Strong):
-                return None
-            if place.dtype.kind not in "uib":
-                return None
-            return self.context.resolve_function_type(operator.getitem, (held, types.int64), {})
-
-    target.infer_global(range)(Range)
-    target.infer_global(operator.getitem)(Getitem)
 
 
 def _register_attributes(target: _Target) -> None:

@@ -48,11 +48,15 @@ __all__ = [
     "identity",
     "integral",
     "integral_or_bool",
+    "literal_of",
     "math_call",
     "move_to",
     "number",
     "ordered",
     "promote_with",
+    "python_integer",
+    "python_number",
+    "python_real",
     "real_floating",
     "real_number",
     "refuse",
@@ -106,8 +110,10 @@ class Rule:
         Whether a tuple as first operand stands for its members (``max(t)``).
     signature
         Names and defaults of the operands, where they may be given by name or be None.
-    weak
-        Whether the rule also answers for plain numbers alone, which Numba otherwise treats itself.
+    numbers
+        Where plain numbers alone compute, if that is not where elements do.
+    whole
+        Whether one plain number gives an int, as Python's ``floor`` does, where an element keeps its dtype.
     sees
         What `emit` is told of the domain: its compute dtype, unless the stored dtype matters.
     """
@@ -119,13 +125,14 @@ class Rule:
     result: Callable[[DType], DType] = as_stored
     spread: bool = False
     signature: inspect.Signature | None = None
-    weak: bool = False
+    numbers: Domain | None = None
+    whole: bool = False
     sees: Callable[[DType], DType] = as_compute
 
     def resolve(self, kinds: Sequence[Any]) -> tuple[DType, Any]:
         """Return the domain and the result's type for operands of Numba types `kinds`.
 
-        The result is an `Element`, or a plain Numba number where the rule is weak and no operand strong.
+        The result is an `Element`, or a plain Numba number where no operand is strong.
 
         Raises
         ------
@@ -135,8 +142,14 @@ class Rule:
         if not self.arity[0] <= len(kinds) <= self.arity[1]:
             raise RefusalError(f"{self.name} does not take {len(kinds)} arguments")
         promoted = self.promote(kinds)
-        domain = self.domain(self.name, promoted, kinds)
-        return domain, self.result_type(self.result(domain), promoted, kinds)
+        if any(isinstance(kind, Strong) for kind in kinds):
+            domain = self.domain(self.name, promoted, kinds)
+            return domain, self.result_type(self.result(domain), promoted, kinds)
+        domain = (self.numbers or self.domain)(self.name, promoted, kinds)
+        return domain, native_type(dtypes.int64 if self._is_whole(kinds) else self.result(domain))
+
+    def _is_whole(self, kinds: Sequence[Any]) -> bool:
+        return self.whole and len(kinds) == 1 and not isinstance(kinds[0], Strong)
 
     def promote(self, kinds: Sequence[Any]) -> Element:
         """Return what the operands promote to; plain numbers alone count as zero-dim elements."""
@@ -161,10 +174,13 @@ class Rule:
 
     def lower(self, emitter: Emitter, kinds: Sequence[Any], values: Sequence[Any]) -> Any:
         """Emit the operation on values in Numba's representation of `kinds`; return it likewise."""
-        literals = [_literal(kind, value) for kind, value in zip(kinds, values, strict=True)]
+        literals = [literal_of(kind, value) for kind, value in zip(kinds, values, strict=True)]
         domain, result = self.resolve(kinds)
         moved = self.move(emitter, kinds, values, domain)
-        return emitter.pack(representation(result), self.emit(emitter, self.sees(domain), moved, literals))
+        found = self.emit(emitter, self.sees(domain), moved, literals)
+        if self._is_whole(kinds):
+            found = emitter.convert(found, domain, representation(result))
+        return emitter.pack(representation(result), found)
 
     def move(self, emitter: Emitter, kinds: Sequence[Any], values: Sequence[Any], domain: DType) -> list[Any]:
         """Convert the operands to the domain."""
@@ -203,7 +219,7 @@ def _type_of_default(default: Any) -> Any:
     return types.none if default is None else types.int64 if isinstance(default, int) else types.float64
 
 
-def _literal(kind: Any, value: Any) -> Any:
+def literal_of(kind: Any, value: Any) -> Any:
     """Return the Python number behind a weak operand that is constant while compiling, else None."""
     if isinstance(kind, Strong) or not isinstance(value, ir.Constant):
         return None
@@ -244,6 +260,28 @@ def real_number(name: str, element: Element, kinds: Sequence[Any]) -> DType:
     if element.dtype.is_complex:
         raise refuse(name, element.dtype)
     return number(name, element, kinds)
+
+
+def python_number(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
+    """Compute as Python does with numbers: bools are ints."""
+    return dtypes.int64 if element.dtype.kind == "b" else element.dtype
+
+
+def python_real(name: str, element: Element, kinds: Sequence[Any]) -> DType:
+    """Compute as Python does with numbers that are not complex: bools are ints."""
+    if element.dtype.is_complex:
+        raise RefusalError(f"{name} of a complex number is not supported, as Python has none; use z.real")
+    return python_number(name, element, kinds)
+
+
+def python_integer(name: str, element: Element, kinds: Sequence[Any]) -> DType:
+    """Compute as Python does with ints and bools, which are ints."""
+    if element.dtype.kind in "fc":
+        raise RefusalError(
+            f"{name} of a {'float' if element.dtype.kind == 'f' else 'complex'} number is not "
+            "supported, as Python has none; it needs ints, int(...)"
+        )
+    return python_number(name, element, kinds)
 
 
 def ordered(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001

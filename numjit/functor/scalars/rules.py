@@ -10,7 +10,6 @@ pass values through ``emit``.
 from __future__ import annotations
 
 import cmath
-import dataclasses
 import math
 import operator
 from collections.abc import Sequence
@@ -36,18 +35,23 @@ from numjit.functor.scalars.rule import (
     identity,
     integral,
     integral_or_bool,
+    literal_of,
     math_call,
     number,
     ordered,
     promote_with,
+    python_integer,
+    python_number,
+    python_real,
     real_floating,
     real_number,
     refuse,
     rounding,
     simple,
 )
+from numjit.functor.scalars.signs import ALL, NATURAL, NEGATIVE, POSITIVE, ZERO, natural_power, negative_power
 from numjit.functor.scalars.torch_rules import TORCH_RULES
-from numjit.functor.scalars.types import Element, RefusalError, argument_type, unwrap
+from numjit.functor.scalars.types import Element, RefusalError, Strong, argument_type, unwrap
 from numjit.semantics.category import Category
 
 __all__ = ["ATTRIBUTES", "METHODS", "RULES", "Rule"]
@@ -94,7 +98,7 @@ def _to_float(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # no
 def _to_int(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
     if element.dtype.is_complex:
         raise RefusalError(f"{name} of {element.dtype} is not supported; use x.real")
-    return element.dtype if element.dtype.is_integral else dtypes.int64
+    return dtypes.uint64 if element.dtype is dtypes.uint64 else dtypes.int64
 
 
 # ------------------------------------------------------------------------------------------ emissions
@@ -107,10 +111,44 @@ def _emit_bits(name: str) -> Emit:
     return emit
 
 
+def _power(signs: int) -> tuple[Domain, Domain]:
+    """Return the domains of a power of elements, and of plain numbers alone.
+
+    `signs` are those that an integer exponent may have: they decide the type of an int's power.
+    """
+    may_be_negative, may_be_positive = bool(signs & NEGATIVE), bool(signs & POSITIVE)
+
+    def of_elements(name: str, element: Element, kinds: Sequence[Any]) -> DType:
+        dtype = number(name, element, kinds)
+        if dtype.is_integral and not may_be_positive and not isinstance(kinds[1], Strong):
+            raise RefusalError(_NEGATIVE_POWER)
+        return dtype
+
+    def of_numbers(name: str, element: Element, kinds: Sequence[Any]) -> DType:
+        dtype = python_number(name, element, kinds)
+        exponent = argument_type(kinds[1])
+        if not dtype.is_integral or exponent is None or exponent.dtype.kind == "b" or not may_be_negative:
+            return dtype
+        if may_be_positive:
+            raise RefusalError(
+                "an int to the power of an int that may be negative is an int or a float, and a functor must "
+                "know which; make the base a float, 2.0 ** n (for an int: int(2.0 ** n), or 1 << n)"
+            )
+        return dtypes.float64
+
+    return of_elements, of_numbers
+
+
+_NEGATIVE_POWER = (
+    "integers to negative integer powers are not supported, as torch refuses them; make the base a float, "
+    "float(x) ** n"
+)
+
+
 def _emit_pow(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:
     exponent = literals[1]
     if exponent is not None and exponent < 0 and dtype.is_integral:
-        raise RefusalError("integers to negative integer powers are not supported, as torch refuses them")
+        raise RefusalError(_NEGATIVE_POWER)
     return emitter.pow(dtype, values[0], values[1], exponent)
 
 
@@ -198,42 +236,44 @@ _MANY = 255
 def _operators() -> dict[Any, Rule]:
     table: dict[Any, Rule] = {}
 
-    def binary(symbol: str, name: str, emit: Emit, domain: Domain, *, inplace: bool = True) -> None:
-        rule = Rule(symbol, (2, 2), emit, domain)
-        table[getattr(operator, name)] = rule
-        if inplace:
-            table[getattr(operator, "i" + name.rstrip("_"))] = rule
+    def binary(symbol: str, name: str, emit: Emit, domain: Domain, numbers: Domain | None = None) -> None:
+        rule = Rule(symbol, (2, 2), emit, domain, numbers=numbers)
+        table[getattr(operator, name)] = table[getattr(operator, "i" + name.rstrip("_"))] = rule
 
-    binary("+", "add", simple(Emitter.add), any_dtype)
-    binary("-", "sub", simple(Emitter.sub), _difference)
-    binary("*", "mul", simple(Emitter.mul), any_dtype)
+    binary("+", "add", simple(Emitter.add), any_dtype, python_number)
+    binary("-", "sub", simple(Emitter.sub), _difference, python_number)
+    binary("*", "mul", simple(Emitter.mul), any_dtype, python_number)
     binary("/", "truediv", simple(Emitter.truediv), floating)
-    binary("//", "floordiv", simple(Emitter.floordiv), real_number)
-    binary("%", "mod", simple(Emitter.mod), real_number)
-    binary("**", "pow", _emit_pow, number)
+    binary("//", "floordiv", simple(Emitter.floordiv), real_number, python_real)
+    binary("%", "mod", simple(Emitter.mod), real_number, python_real)
+    binary("**", "pow", _emit_pow, *_power(ALL))
+    for power, signs in ((natural_power, NATURAL), (negative_power, NEGATIVE | ZERO)):
+        of_elements, of_numbers = _power(signs)
+        table[power] = Rule("**", (2, 2), _emit_pow, of_elements, numbers=of_numbers)
     for symbol, name in (("&", "and_"), ("|", "or_"), ("^", "xor")):
         binary(symbol, name, _emit_bits(name), integral_or_bool)
     for symbol, name in (("<<", "lshift"), (">>", "rshift")):
-        binary(symbol, name, simple(Emitter.shift, name), integral)
+        binary(symbol, name, simple(Emitter.shift, name), integral, python_integer)
     for symbol, name in (("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge"), ("==", "eq"), ("!=", "ne")):
         emit = simple(Emitter.compare, symbol)
         table[getattr(operator, name)] = Rule(symbol, (2, 2), emit, _compared, as_bool)
-    table[operator.neg] = Rule("unary -", (1, 1), simple(Emitter.neg), _difference)
-    table[operator.pos] = Rule("unary +", (1, 1), identity, number)
-    table[operator.invert] = Rule("~", (1, 1), _emit_invert, integral_or_bool)
+    table[operator.neg] = Rule("unary -", (1, 1), simple(Emitter.neg), _difference, numbers=python_number)
+    table[operator.pos] = Rule("unary +", (1, 1), identity, number, numbers=python_number)
+    table[operator.invert] = Rule("~", (1, 1), _emit_invert, integral_or_bool, numbers=python_integer)
     table[operator.not_] = Rule("not", (1, 1), _emit_not, any_dtype, as_bool)
     table[operator.truth] = table[bool] = Rule("bool()", (1, 1), _emit_truth, any_dtype, as_bool)
     return table
 
 
 def _builtins() -> dict[Any, Rule]:
+    of_elements, of_numbers = _power(ALL)
     return {
-        abs: Rule("abs()", (1, 1), simple(Emitter.abs), number, as_real),
+        abs: Rule("abs()", (1, 1), simple(Emitter.abs), number, as_real, numbers=python_number),
         max: Rule("max()", (1, _MANY), folded(Emitter.extremum, ">"), ordered, spread=True),
         min: Rule("min()", (1, _MANY), folded(Emitter.extremum, "<"), ordered, spread=True),
         sum: Rule("sum()", (1, _MANY), folded(Emitter.add), _summed, spread=True),
-        pow: Rule("pow()", (2, 2), _emit_pow, number),
-        round: Rule("round()", (1, 2), rounding("round"), _rounded),
+        pow: Rule("pow()", (2, 2), _emit_pow, of_elements, numbers=of_numbers),
+        round: _Round("round()", (1, 2), rounding("round"), _rounded, numbers=_rounded_number, whole=True),
         float: Rule("float()", (1, 1), identity, _to_float),
         int: Rule("int()", (1, 1), identity, _to_int),
         complex: Rule("complex()", (1, 2), _emit_complex, complex_floating),
@@ -246,6 +286,25 @@ def _rounded(name: str, element: Element, kinds: Sequence[Any]) -> DType:
     if own is None or own.category is Category.NUMBER:
         raise RefusalError(f"{name} of a number to a varying number of digits is not supported")
     return real_number(name, Element(own.dtype, element.zero_dim, element.default_dtype), kinds)
+
+
+class _Round(Rule):
+    """``round()``, which leaves an int alone as it is for any number of decimals."""
+
+    def lower(self, emitter: Emitter, kinds: Sequence[Any], values: Sequence[Any]) -> Any:
+        own = argument_type(kinds[0])
+        if len(kinds) == 1 or own is None or own.category is not Category.NUMBER or own.dtype.kind == "f":
+            return super().lower(emitter, kinds, values)
+        digits = literal_of(kinds[1], values[1])
+        if not isinstance(digits, int) or digits < 0:
+            raise RefusalError("round(n, digits) of an int needs digits that are a literal, and not negative")
+        return super().lower(emitter, kinds[:1], values[:1])
+
+
+def _rounded_number(name: str, element: Element, kinds: Sequence[Any]) -> DType:
+    own = argument_type(unwrap(kinds[0]))
+    assert own is not None
+    return python_real(name, Element(own.dtype, element.zero_dim, element.default_dtype), kinds)
 
 
 def _math() -> dict[Any, Rule]:
@@ -266,19 +325,20 @@ def _math() -> dict[Any, Rule]:
         emit = math_call(name)
         table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), emit, real_floating, as_bool)
     for name in ("floor", "ceil", "trunc"):
-        table[getattr(math, name)] = Rule(f"math.{name}", (1, 1), rounding(name), real_number)
+        function = getattr(math, name)
+        table[function] = Rule(
+            f"math.{name}", (1, 1), rounding(name), real_number, numbers=python_real, whole=True
+        )
     table[math.degrees] = Rule("math.degrees", (1, 1), _emit_scaled(180.0 / math.pi), real_floating)
     table[math.radians] = Rule("math.radians", (1, 1), _emit_scaled(math.pi / 180.0), real_floating)
     table[math.pow] = Rule("math.pow", (2, 2), _emit_pow, real_floating)
     neighbour = formula(special.nextafter)
     table[math.nextafter] = Rule("math.nextafter", (2, 2), neighbour, _stored_floating, sees=as_stored)
-    table[math.gcd] = Rule("math.gcd", (1, _MANY), folded(Emitter.gcd), integral)
-    table[math.lcm] = Rule("math.lcm", (1, _MANY), folded(special.lcm), integral)
+    for name, emit in (("gcd", folded(Emitter.gcd)), ("lcm", folded(special.lcm))):
+        function = getattr(math, name)
+        table[function] = Rule(f"math.{name}", (1, _MANY), emit, integral, numbers=python_integer)
     if hasattr(math, "fma"):  # Python 3.13
         table[math.fma] = Rule("math.fma", (3, 3), math_call("fma"), real_floating)
-    # Numba knows nothing of these, so plain numbers alone are left to the rules as well.
-    for function in ("cbrt", "remainder", "lcm"):
-        table[getattr(math, function)] = dataclasses.replace(table[getattr(math, function)], weak=True)
     return table
 
 

@@ -23,14 +23,17 @@ from numjit.functor.lowered import NotLowerable
 from numjit.functor.scalars.rules import ATTRIBUTES, RULES
 from numjit.functor.scalars.see_through_values import (
     ARITHMETIC,
+    BY_VALUE,
     LARGEST,
     LIMIT,
     NOTHING,
     ORDER,
+    POWERS,
     PYTHON_KINDS,
     SAMPLES,
     SYMBOLS,
     WHOLE,
+    WHOLE_KINDS,
     Known,
     Scope,
     Value,
@@ -154,6 +157,9 @@ class Program:
         if is_plain and key in ARITHMETIC:
             values = given = [self.cast(v, types.int64) if v.kind == types.boolean else v for v in given]
         kinds = [types.none if value is None else unwrap(value.kind) for value in values]
+        is_open = key in POWERS and values[1].constant is None and not values[1].is_tensor
+        if is_open and rule.promote(kinds).dtype.is_integral:
+            raise NotLowerable("a power of integers hangs on the sign of a number that only the call knows")
         domain, result = rule.resolve(kinds)
         if key not in CODES:
             raise NotLowerable(f"{rule.name} has no counterpart in torch")
@@ -166,10 +172,9 @@ class Program:
         fresh = key not in (ATTRIBUTES["real"], ATTRIBUTES["imag"]) and all(
             operand is None or operand.code != code for operand in operands
         )
-        made = Value(result, code if not fresh else self.let(code), is_tensor=True, fresh=fresh)
-        if is_plain and key in WHOLE:
-            return self.cast(made, types.int64)
-        return made
+        if is_plain and key in WHOLE and result == types.int64:
+            code, fresh = f"{code}.to(torch.int64)", True
+        return Value(result, code if not fresh else self.let(code), is_tensor=True, fresh=fresh)
 
     def _operands(self, rule: Any, values: Sequence[Value | None], domain: DType) -> list[Operand | None]:
         operands = [None if value is None else self.moved(value, domain) for value in values]
@@ -188,6 +193,9 @@ class Program:
         if function is None:
             raise NotLowerable(f"{rule.name} of a number")
         given = [value for value in values if value is not None]
+        is_open = any(value.constant is None for value in given[key in POWERS :])
+        if key in BY_VALUE and is_open and all(value.kind in WHOLE_KINDS for value in given):
+            raise NotLowerable(f"{rule.name} of ints hangs on a number that only the call knows")
         try:
             if all(value.constant is not None for value in given):
                 return constant(function(*[None if value is None else value.constant for value in values]))

@@ -16,9 +16,9 @@ from numjit.dtypes import DType
 from numjit.functor.lowered import NotLowerable
 
 __all__ = [
-    "ARITHMETIC", "BINARY", "COMPARED", "LARGEST", "LIMIT", "NOTHING", "ORDER", "PYTHON_KINDS", "SAMPLES",
-    "SYMBOLS", "UNARY", "WHOLE", "Bind", "Known", "Marker", "Scope", "Value", "bind_arguments", "constant",
-    "lift", "torch_name",
+    "ARITHMETIC", "BINARY", "BY_VALUE", "COMPARED", "LARGEST", "LIMIT", "NOTHING", "ORDER", "POWERS",
+    "PYTHON_KINDS", "SAMPLES", "SYMBOLS", "UNARY", "WHOLE", "WHOLE_KINDS", "Bind", "Known", "Marker", "Scope",
+    "Value", "bind_arguments", "constant", "lift", "torch_name",
 ]  # fmt: skip
 
 #: More lines than this, from unrolled loops or early returns, take a compiler too long to be worth it.
@@ -51,6 +51,11 @@ ARITHMETIC = frozenset(
     {operator.add, operator.sub, operator.mul, operator.pow, operator.neg, operator.floordiv, operator.mod}
 )
 
+
+#: Operations of ints of which a value decides the type, or that Python's ints of any size answer otherwise.
+POWERS = frozenset({operator.pow, pow})
+BY_VALUE = POWERS | {operator.lshift, operator.rshift}
+WHOLE_KINDS = (types.boolean, types.int64)
 
 #: What Numba gives an int for where the argument is a plain float.
 WHOLE = frozenset({math.floor, math.ceil, math.trunc, round})

@@ -23,12 +23,16 @@ from numjit.dtypes import DType
 from numjit.errors import CompilationError
 from numjit.functor.bytecode import unsupported_statement
 from numjit.functor.markers import Direction, Primal, index
+from numjit.functor.powers import has_powers
 from numjit.functor.scalars import diagnosis
+from numjit.functor.scalars.constants_pass import SignedFunction, functor_pipeline
 from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
-from numjit.functor.scalars.index_pass import indexed_pipeline
 from numjit.functor.scalars.raw import RawElements
-from numjit.functor.scalars.registry import Helper, register
+from numjit.functor.scalars.registry import Helper, own_type, register
+from numjit.functor.scalars.rules import RULES
+from numjit.functor.scalars.safe import never_raising
 from numjit.functor.scalars.seeds import DirectionType
+from numjit.functor.scalars.signs import ALL
 from numjit.functor.scalars.types import (
     RefusalError,
     Strong,
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
 __all__ = ["Session", "Target", "compiling"]
 
 Target = Literal["cpu", "cuda"]
+#: Of a call's arguments, by position and by name.
+Signs = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
 
 _serial = itertools.count()
 
@@ -68,14 +74,22 @@ class Session:
         self.default_dtype = default_dtype
         self.typing, self.context = target.contexts(self)
         self.library = target.library(self.context)
-        self._helpers: dict[int, Helper] = {}
+        self._helpers: dict[Any, Helper] = {}
+        #: Names of what was compiled so far, and what calls of it answered: these functions never raise.
+        self.functions: set[str] = set()
+        self.statuses: list[Any] = []
+        #: Of the arguments of the function that is being compiled, what signs they may have.
+        self.signs: tuple[int, ...] = ()
         self._inserted: list[object] = []
         self._running: list[Any] = []
 
-    def compile(self, fn: Any, arguments: tuple[Any, ...], *, indexed: bool = False) -> Any:
+    def compile(
+        self, fn: Any, arguments: tuple[Any, ...], *, indexed: bool = False, signs: tuple[int, ...] = ()
+    ) -> Any:
         """Run Numba on one function; errors name the user's line.
 
         With `indexed` the last of the arguments is what ``numjit.index()`` gives in the function's body.
+        `signs` are those that arguments may have, where that is known (`numjit.functor.scalars.signs`).
         """
         if fn in self._running:
             raise RefusalError(f"{fn.__name__!r} calls itself; recursion is not supported")
@@ -86,23 +100,37 @@ class Session:
         if not self._running:
             diagnosis.start()
         self._running.append(fn)
+        outer, self.signs = self.signs, signs
         try:
-            return self.target.compile(self, fn, arguments, indexed=indexed)
+            compiled = self.target.compile(self, fn, arguments, indexed=indexed)
+            self.functions.add(compiled.fndesc.llvm_func_name)
+            return compiled
         except CompilationError:
             raise
         except Exception as error:
             raise diagnosis.explain(error, fn) from error
         finally:
+            self.signs = outer
             self._running.pop()
 
-    def helper(self, fn: Any) -> Helper:
-        """Return the callable type of a Python function, or of a decorated one."""
-        found = self._helpers.get(id(fn))
+    def reads_signs(self, value: Any) -> bool:
+        """Whether a called object is a Python function to which the signs of arguments mean something."""
+        functor = getattr(value, "__numjit_functor__", None)
+        if functor is not None:
+            return functor.kind == "python" and bool(functor.reads_signs)
+        return isinstance(value, pytypes.FunctionType) and not _has_rule(value) and has_powers(value)
+
+    def helper(self, fn: Any, signs: Signs = ((), ())) -> Helper:
+        """Return the callable type of a Python function, or of a decorated one.
+
+        `signs` are those of the arguments, by position and by name.
+        """
+        found = self._helpers.get((id(fn), signs))
         if found is None:
-            found = self._helpers[id(fn)] = self._make_helper(fn)
+            found = self._helpers[id(fn), signs] = self._make_helper(fn, signs)
         return found
 
-    def _make_helper(self, fn: Any) -> Helper:
+    def _make_helper(self, fn: Any, signs: Signs) -> Helper:
         functor = getattr(fn, "__numjit_functor__", None)
         function = fn if functor is None else functor.fn
         parameters = _relaxed(inspect.signature(function) if functor is None else functor.python_signature)
@@ -112,6 +140,9 @@ class Session:
             extra = inspect.Parameter("_index", inspect.Parameter.POSITIONAL_OR_KEYWORD)
             listed = (*parameters.parameters.values(), extra)
             parameters = inspect.Signature(listed, __validate_parameters__=False)
+        names = list(parameters.parameters)
+        known = {**dict(zip(names, signs[0], strict=False)), **dict(signs[1])}
+        by_place = tuple(known.get(name, ALL) for name in names) if known else ()
         done: dict[tuple[Any, ...], tuple[Any, object]] = {}
 
         def resolve(args: Any, kws: Any) -> Any:
@@ -121,7 +152,7 @@ class Session:
                 taken = _declared(functor, folded[:count], self.default_dtype)
                 folded = (*taken, *([types.int64] if indexed else []))
             if folded not in done:
-                compiled = self.compile(function, folded, indexed=indexed)
+                compiled = self.compile(function, folded, indexed=indexed, signs=by_place)
                 if functor is not None and not is_primal:  # whose caller converts as the call would
                     _check_results(functor, compiled.signature.return_type)
                 key = object()
@@ -264,11 +295,26 @@ class _TypingMixin:
             raise RefusalError(
                 "numjit.index() can be called in the functor's body only; call it there, pass the number on"
             )
+        if isinstance(value, SignedFunction):
+            return self.session.helper(value.function, value.signs)
         if isinstance(value, pytypes.BuiltinFunctionType) and value in _SEVERAL_RESULTS:
             return self.session.helper(_SEVERAL_RESULTS[value])
+        own = own_type(self.session.target.name, value)
+        if own is not None:
+            return own
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+            raise RefusalError(
+                f"the integer {_shown(value)} does not fit 64 bits; write it as a float, {_as_float(value)}"
+            )
         if isinstance(value, pytypes.FunctionType) and self._get_global_type(value) is None:  # type: ignore[attr-defined]
             return self.session.helper(value)
         return super().resolve_value_type(value)  # type: ignore[misc]
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        own = own_type(self.session.target.name, func)
+        if own is not None:  # an operator that Numba does not look up as a value
+            return own.get_call_type(self, args, kws)
+        return super().resolve_function_type(func, args, kws)  # type: ignore[misc]
 
     def resolve_getattr(self, kind: Any, name: str) -> Any:
         if isinstance(kind, types.Module):
@@ -285,15 +331,38 @@ class _TypingMixin:
         return found
 
 
+def _has_rule(value: Any) -> bool:
+    try:
+        return value in RULES
+    except TypeError:  # not hashable
+        return False
+
+
+def _shown(number: int) -> str:
+    return str(number) if abs(number) < 10**40 else f"of {number.bit_length()} bits"
+
+
+def _as_float(number: int) -> str:
+    try:
+        return repr(float(number))
+    except OverflowError:
+        return "math.inf" if number > 0 else "-math.inf"
+
+
 @functools.cache
 def _subclasses(target: Target) -> tuple[type, type]:
     typing_base, context_base = map(type, _TARGETS[target].bases())
+    convention = _TARGETS[target].convention()
     # The slot lies outside the instance dictionary, which is the shared one of Numba's global context.
     typing = type("NumjitTypingContext", (_TypingMixin, typing_base), {"__slots__": ("session",)})
     context = type(
         "NumjitTargetContext",
         (context_base,),
-        {"__slots__": ("session",), "typing_context": property(lambda self: self.session.typing)},
+        {
+            "__slots__": ("session",),
+            "typing_context": property(lambda self: self.session.typing),
+            "call_conv": property(convention),
+        },
     )
     return typing, context
 
@@ -317,13 +386,17 @@ class TargetCompiler:
         """Return Numba's global typing and target contexts, with every registry loaded."""
         raise NotImplementedError
 
+    def convention(self) -> type:
+        """Return the calling convention."""
+        raise NotImplementedError
+
     def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...], *, indexed: bool) -> Any:
         """Run the compiler pipeline and return its compile result."""
         raise NotImplementedError
 
     def pipeline(self, *, indexed: bool) -> dict[str, Any]:
-        """Return the argument that names a pipeline, where it is not Numba's own."""
-        return {"pipeline_class": indexed_pipeline(self.name)} if indexed else {}
+        """Return the argument that names the pipeline."""
+        return {"pipeline_class": functor_pipeline(self.name, indexed=indexed)}
 
     def library(self, context: Any) -> Any:  # noqa: ARG002
         """Return the code library that a whole session shares, or None where each function has its own."""
@@ -352,6 +425,15 @@ class _Cpu(TargetCompiler):
         from numba.core.registry import cpu_target
 
         return cpu_target.typing_context, cpu_target.target_context
+
+    @functools.cached_property
+    def _convention(self) -> type:
+        from numba.core.callconv import CPUCallConv
+
+        return never_raising(CPUCallConv)
+
+    def convention(self) -> type:
+        return self._convention
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -393,6 +475,15 @@ class _Cuda(TargetCompiler):
 
         return cuda_target.typing_context, cuda_target.target_context
 
+    @functools.cached_property
+    def _convention(self) -> type:
+        from numba.cuda.compiler import CUDACallConv
+
+        return never_raising(CUDACallConv)
+
+    def convention(self) -> type:
+        return self._convention
+
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
         with numba_cuda_ready():
@@ -403,7 +494,7 @@ class _Cuda(TargetCompiler):
                 yield
 
     def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...], *, indexed: bool) -> Any:
-        from numba.cuda.compiler import CUDACallConv, compile_extra
+        from numba.cuda.compiler import compile_extra
         from numba.cuda.flags import CUDAFlags
 
         flags = CUDAFlags()
@@ -418,7 +509,7 @@ class _Cuda(TargetCompiler):
             None,
             flags,
             {},
-            call_conv=CUDACallConv(session.context),
+            call_conv=self.convention()(session.context),
             abi_info={},
             **self.pipeline(indexed=indexed),
         )

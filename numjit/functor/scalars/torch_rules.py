@@ -282,7 +282,7 @@ def _rules() -> dict[Any, Rule]:
         signature = inspect.signature(function)
         count = len(signature.parameters)
         table[function] = cls(
-            f"numjit.math.{name}", (count, count), emit, domain, signature=signature, weak=True, **options
+            f"numjit.math.{name}", (count, count), emit, domain, signature=signature, **options
         )
 
     for name in sorted(TORCH_COMPLEX_FUNCTIONS.keys() - {"reciprocal", "rsqrt", "sgn", "sigmoid", "sinc"}):
