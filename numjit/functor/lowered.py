@@ -8,7 +8,7 @@ from typing import Any
 
 from numjit.semantics.strides import output_strides, slowest_first
 
-__all__ = ["NotLowerable", "finish", "keep", "ratio"]
+__all__ = ["NotLowerable", "finish", "fitted", "keep", "ratio"]
 
 
 class NotLowerable(Exception):  # noqa: N818 - no error: the caller falls back to an opaque operation
@@ -95,3 +95,15 @@ def _laid_out(result: Any, fresh: bool, shape: Any, operands: Sequence[Any]) -> 
     order = slowest_first(wanted)
     back = sorted(range(len(order)), key=lambda place: order[place])
     return result.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
+
+
+def fitted(gradient: Any, like: Any) -> Any:
+    """Return a gradient as its input is: summed where that was broadcast, cast and moved where needed."""
+    if gradient.shape != like.shape:
+        # Of no dimensions is the 0 of a parameter that no result depends on.
+        gradient = gradient.sum_to_size(like.shape) if gradient.dim() else gradient.expand(like.shape)
+    if gradient.dtype != like.dtype:
+        if gradient.is_complex() and not like.is_complex():
+            gradient = gradient.real
+        gradient = gradient.to(like.dtype)
+    return gradient if gradient.device == like.device else gradient.to(like.device)

@@ -22,7 +22,7 @@ from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.tracing import Linear, Traced, call
 from numjit.functor.scalars.types import RefusalError
 
-__all__ = ["DERIVATIVES", "Derivative", "derivative_of"]
+__all__ = ["BESSEL_I1", "DERIVATIVES", "Derivative", "derivative_of"]
 
 Formula = Callable[..., Sequence[Any]]
 
@@ -281,7 +281,7 @@ def trigamma(x: Traced) -> Traced:
 
 
 #: Bessel function I1, of which only derivatives are made.
-_I1 = Rule("the Bessel function I1", (1, 1), formula(special.i1), real_floating)
+BESSEL_I1 = Rule("the Bessel function I1", (1, 1), formula(special.i1), real_floating)
 
 
 def _i1(r: Traced, x: Traced) -> Any:
@@ -368,7 +368,7 @@ def _table() -> dict[str, Derivative]:
         "erfinv": _of_r(lambda r: call(nm.exp, r * r) * (0.5 * math.sqrt(math.pi))),
         "gamma": _one(lambda r, x: r * call(nm.digamma, x)),
         "lgamma": _of_x(lambda x: call(nm.digamma, x)), "digamma": _of_x(trigamma),
-        "i0": _of_x(lambda x: x.tracer.apply(_I1, x)), "the Bessel function I1": _one(_i1),
+        "i0": _of_x(lambda x: x.tracer.apply(BESSEL_I1, x)), "the Bessel function I1": _one(_i1),
         "sigmoid": _of_r(lambda r: (1.0 - r) * r), "sinc": _of_x(_sinc), "sgn": _one(_sgn),
         "angle": _of_x(_angle), "phase": _of_x(_angle), "rect": _rect,
         ".real": _of_x(_real), ".imag": _of_x(_imag), ".conjugate()": _of_x(_conjugate),

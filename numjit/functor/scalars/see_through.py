@@ -8,6 +8,7 @@ of a known number of turns are unrolled; functions are inlined.
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 import types as pytypes
@@ -20,6 +21,7 @@ from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.functor.fingerprint import MISSING_NAME, _resolve
 from numjit.functor.lowered import NotLowerable
+from numjit.functor.scalars.dual import Dual, unified
 from numjit.functor.scalars.rules import ATTRIBUTES, RULES
 from numjit.functor.scalars.see_through_values import (
     ARITHMETIC,
@@ -40,7 +42,7 @@ from numjit.functor.scalars.see_through_values import (
     torch_name,
 )
 from numjit.functor.scalars.torch_code import CODES, Operand
-from numjit.functor.scalars.types import Element, Strong, representation, result_element, unwrap
+from numjit.functor.scalars.types import Element, Strong, representation, unwrap
 
 __all__ = ["Program"]
 
@@ -55,6 +57,8 @@ class Program:
         self.default_dtype = default_dtype
         self.device = device
         self.gradients = gradients
+        #: Applies rules to duals, where a gradient is written; set by whoever makes duals.
+        self.tracer: Any = None
         self.lines: list[str] = []
         self.indent = 0
         self._names = 0
@@ -117,6 +121,9 @@ class Program:
         """Convert a value to another scalar type."""
         if value.kind == kind:
             return value
+        if isinstance(kind, Dual) or isinstance(value.kind, Dual):
+            found: Value = self.tracer.cast(self.tracer.traced(value), kind).value
+            return found
         dtype = representation(kind)
         operand = self.moved(value, dtype)
         if isinstance(kind, Strong) and not operand.is_tensor:
@@ -130,7 +137,7 @@ class Program:
         if all(kind == kinds[0] for kind in kinds):
             return kinds[0]
         if any(isinstance(kind, Strong) for kind in kinds):
-            return result_element(kinds)
+            return functools.reduce(unified, kinds)
         return max(kinds, key=ORDER.index)
 
     # -------------------------------------------------------------------------- operations
@@ -148,6 +155,8 @@ class Program:
         given = [value for value in values if value is not None]
         if not all(isinstance(value, Value) for value in given):
             raise NotLowerable(f"{rule.name} is given something other than numbers")
+        if any(isinstance(value.kind, Dual) for value in given):
+            return self.tracer.apply(rule, *(self.tracer.traced(value) for value in values)).value
         if not any(value.is_tensor for value in given):
             return self._of_numbers(key, rule, values)
         is_plain = not any(isinstance(value.kind, Strong) for value in given)
@@ -236,6 +245,10 @@ class Program:
 
     def _selected(self, mask: str, yes: Value, no: Value) -> Value:
         kind = self.unified([yes, no])
+        if isinstance(kind, Dual):
+            pairs = zip(self.cast(yes, kind).members, self.cast(no, kind).members, strict=True)
+            members = tuple(self._selected(mask, first, second) for first, second in pairs)
+            return Value(kind, "", is_tensor=True, members=members)
         dtype = representation(kind)
         first, second = self.moved(yes, dtype), self.moved(no, dtype)
         if first.code == second.code:
@@ -259,9 +272,16 @@ class Program:
         endings: list[tuple[tuple[Value, Value], str, Any, bool]] = []
 
         def joined(first: Value, second: Value) -> Value:
-            if first.code == second.code and first.kind == second.kind:
+            if first.code == second.code and first.kind == second.kind and not first.members:
                 return first
             kind = self.unified([first, second])
+            if isinstance(kind, Dual):
+                sides = []
+                for place, side in enumerate((first, second)):
+                    self.lines = arms[place]
+                    sides.append(self.cast(side, kind).members)
+                members = tuple(joined(a, b) for a, b in zip(*sides, strict=True))
+                return Value(kind, "", is_tensor=True, members=members)
             name = self.name()
             is_tensor = isinstance(kind, Strong) or first.is_tensor or second.is_tensor
             endings.append(((first, second), name, representation(kind), is_tensor))

@@ -71,18 +71,28 @@ class Value:
         The number itself where it is known already.
     fresh
         Whether a tensor is memory of its own.
+    members
+        Of a dual: its value, then its tangents. It has no text of its own.
     """
 
-    __slots__ = ("code", "constant", "fresh", "is_tensor", "kind")
+    __slots__ = ("code", "constant", "fresh", "is_tensor", "kind", "members")
 
     def __init__(
-        self, kind: Any, code: str, *, is_tensor: bool, constant: Any = None, fresh: bool = True
+        self,
+        kind: Any,
+        code: str,
+        *,
+        is_tensor: bool,
+        constant: Any = None,
+        fresh: bool = True,
+        members: tuple[Value, ...] = (),
     ) -> None:
         self.kind = kind
         self.code = code
         self.is_tensor = is_tensor
         self.constant = constant
         self.fresh = fresh
+        self.members = members
 
 
 class Known:
