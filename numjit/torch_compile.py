@@ -44,7 +44,7 @@ def explain(operation: Elementwise, values: list[Any], *, opaque: bool) -> str |
 
 
 def _lower(operation: Elementwise, kinds: tuple[ArgumentType, ...], default: Any, *, opaque: bool,
-           active: tuple[int, ...] = ()) -> Any:  # fmt: skip
+           active: tuple[int, ...] | None = ()) -> Any:  # fmt: skip
     from numjit.functor.torch_lowering import lower, lower_with_gradients
 
     if opaque:
@@ -58,16 +58,23 @@ def _lower(operation: Elementwise, kinds: tuple[ArgumentType, ...], default: Any
             return lower_with_gradients(operation._python, kinds, default, active)
         except NotLowerable:  # too long, or no derivative of its own: torch may have one
             pass
-    return lower(operation._python, kinds, default, gradients=bool(active))
+    return lower(operation._python, kinds, default, gradients=active != ())
 
 
-def _prepare(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...]) -> str:
-    """Make the torch form for these types; its name, or "" where there is none."""
+def _prepare(
+    name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...] | None
+) -> str:
+    """Make the torch form for these types; its name, or "" where there is none.
+
+    `active` are the positions of what needs a gradient; None where a transform decides later.
+    """
     with genuine_functions():
         return _form(name, kinds, default, active)
 
 
-def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...]) -> str:
+def _form(
+    name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...] | None
+) -> str:
     from numjit.dtypes import as_dtype
     from numjit.semantics import Category
 
@@ -160,9 +167,10 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
     if "T" not in pattern[: operation._operands] or len(operation._raws) == operation._operands:
         return NotImplemented
     _check_scalars(operation, values)
-    if not torch.is_grad_enabled():
-        active = []
-    name = _prepare(operation._token, tuple(kinds), torch.get_default_dtype(), tuple(active))
+    wanted: tuple[int, ...] | None = tuple(active) if torch.is_grad_enabled() else ()
+    if torch._C._are_functorch_transforms_active():  # Dynamo then looks through autograd functions
+        wanted = None
+    name = _prepare(operation._token, tuple(kinds), torch.get_default_dtype(), wanted)
     for watch in operation._watchers or ():
         for number in watch():
             _ = {number: None}  # as a key it must be known: traced code is right for this value only

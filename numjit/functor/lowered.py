@@ -23,7 +23,9 @@ def keep(value: Any, mask: Any) -> Any:
     """
     import torch
 
-    return torch.where(mask, value, value.detach()) if value.requires_grad else value
+    if not (value.requires_grad or torch._C._are_functorch_transforms_active()):
+        return value
+    return torch.where(mask, value, value.detach())
 
 
 def ratio(x: Any, y: Any) -> Any:

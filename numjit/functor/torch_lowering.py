@@ -236,7 +236,10 @@ def _gradient(
             code = program.let(f"{code}.to(torch.{representation(kind).name})")
         parameters.append(Value(kind, code, is_tensor=True))
         gradients = [tracer.pulled(d, [found[place]], parameters) for d in directions]
-    fits = [f"fitted({g.code}, {names[k]})" for g, k in zip(gradients, active, strict=True)]
+    codes = [gradient.code for gradient in gradients]
+    if len(found) > 1:  # a result that is not used is given a gradient of zeros by torch's compiler
+        codes = [program.let(f"torch.where(p_grad == 0, 0, {code})") for code in codes]
+    fits = [f"fitted({code}, {names[k]})" for code, k in zip(codes, active, strict=True)]
     return [*program.lines, f"    return ({', '.join(fits)},)"]
 
 

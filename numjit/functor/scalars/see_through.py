@@ -237,11 +237,17 @@ class Program:
         if condition.constant is not None:
             return (yes if condition.constant else no)(scope)
         if condition.is_tensor:
-            first = yes(Scope(scope.fn, scope, condition.code if self.gradients else "", self.indent))
-            inverse = self.let(f"torch.logical_not({condition.code})") if self.gradients else ""
-            second = no(Scope(scope.fn, scope, inverse, self.indent))
+            taken, left = self.arms(condition, scope)
+            first, second = yes(taken), no(left)
             return self._merged(first, second, lambda a, b: self._selected(condition.code, a, b))
         return self._branched(condition, scope, yes, no)
+
+    def arms(self, condition: Value, scope: Scope) -> list[Scope]:
+        """Return a scope for each arm of a condition on elements."""
+        masks = ["", ""]
+        if self.gradients and condition.is_tensor:
+            masks = [condition.code, self.let(f"torch.logical_not({condition.code})")]
+        return [Scope(scope.fn, scope, mask, self.indent) for mask in masks]
 
     def _selected(self, mask: str, yes: Value, no: Value) -> Value:
         kind = self.unified([yes, no])

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from numjit import math as numjit_math
 from numjit.dtypes import DType
 from numjit.functor.lowered import NotLowerable
+from numjit.functor.scalars.derivatives import BESSEL_I1
 from numjit.functor.scalars.rules import ATTRIBUTES, METHODS
 
 __all__ = ["CODES", "Operand", "Writer"]
@@ -281,6 +282,11 @@ def _i0(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str
     return f"torch.where(torch.isinf({x}), torch.abs({x}), torch.i0({x}))"
 
 
+def _i1(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    x = _tensor(writer, dtype, operands[0])
+    return f"torch.where(torch.isinf({x}), {x}, torch.special.i1({x}))"
+
+
 def _question(name: str, of_integers: str) -> Code:
     def code(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
         if dtype.kind in "fc":
@@ -422,6 +428,7 @@ def _table() -> dict[Any, Code]:
     table[numjit_math.logit] = _logit
     table[numjit_math.softplus] = _softplus
     table[numjit_math.i0] = _i0
+    table[BESSEL_I1] = _i1
     table[numjit_math.sign] = table[numjit_math.sgn] = _sign
     table[numjit_math.signbit] = _call("signbit")
     table[numjit_math.bitwise_not] = _call("bitwise_not")

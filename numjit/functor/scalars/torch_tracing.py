@@ -14,7 +14,6 @@ from numba.core import types
 
 from numjit.functor.lowered import NotLowerable
 from numjit.functor.markers import Direction
-from numjit.functor.scalars.derivatives import BESSEL_I1
 from numjit.functor.scalars.dual import Dual
 from numjit.functor.scalars.rule import Rule
 from numjit.functor.scalars.rules import RULES
@@ -26,7 +25,7 @@ from numjit.functor.scalars.tracing import Traced, Tracer
 
 __all__ = ["TextTracer"]
 
-_KEYS = {rule: key for key, rule in RULES.items() if key in CODES} | {BESSEL_I1: BESSEL_I1}
+_KEYS = {rule: key for key, rule in RULES.items() if key in CODES}
 
 
 class TextTracer(Tracer):
@@ -66,7 +65,7 @@ class TextTracer(Tracer):
         return Traced(self, kind, Value(kind, "", is_tensor=True, members=values))
 
     def _converted(self, given: Traced, kind: Any) -> Traced:
-        return self.traced(self.program.cast(given.value, kind))
+        return Traced(self, kind, self.program.cast(given.value, kind), given.literal)
 
     def _lowered(self, rule: Rule, operands: Sequence[Traced]) -> Traced:
         key = _KEYS.get(rule, rule)
