@@ -72,9 +72,7 @@ def _prepare(
         return _form(name, kinds, default, active)
 
 
-def _form(
-    name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...] | None
-) -> str:
+def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...] | None) -> str:
     from numjit.dtypes import as_dtype
     from numjit.semantics import Category
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from numjit.semantics.strides import output_strides, slowest_first
 
-__all__ = ["NotLowerable", "finish", "fitted", "keep", "ratio"]
+__all__ = ["NotLowerable", "finish", "fitted", "keep"]
 
 
 class NotLowerable(Exception):  # noqa: N818 - no error: the caller falls back to an opaque operation
@@ -26,13 +25,6 @@ def keep(value: Any, mask: Any) -> Any:
     if not (value.requires_grad or torch._C._are_functorch_transforms_active()):
         return value
     return torch.where(mask, value, value.detach())
-
-
-def ratio(x: Any, y: Any) -> Any:
-    """Divide two Python numbers as floats are divided: by 0 to infinity or NaN."""
-    if y == 0 and not isinstance(x, complex):
-        return float("nan") if x == 0 or math.isnan(x) else float("inf") if x > 0 else float("-inf")
-    return x / y
 
 
 def finish(

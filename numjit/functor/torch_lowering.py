@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from numjit import dtypes
 from numjit.dtypes import DType
-from numjit.functor.lowered import NotLowerable, finish, fitted, keep, ratio
+from numjit.functor import plain_numbers
+from numjit.functor.lowered import NotLowerable, finish, fitted, keep
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
@@ -51,7 +52,8 @@ class Lowered:
         name = name or self.name
         space = {} if namespace is None else namespace
         space.update(torch=torch, math=math, cmath=cmath, inf=math.inf, nan=math.nan, finish=finish,
-                     fitted=fitted, keep=keep, ratio=ratio)  # fmt: skip
+                     fitted=fitted, keep=keep)  # fmt: skip
+        space.update((name, getattr(plain_numbers, name)) for name in plain_numbers.__all__)
         text = self.source.replace(self.name, name)
         exec(compile(text, f"<numjit {self.name}>", "exec"), space)  # noqa: S102 - own text
         return space[name]
@@ -134,7 +136,9 @@ def lower_with_gradients(
         if gradient is None:
             results.append(value)
             continue
-        tensors = [name for name, a in zip(names, arguments, strict=True) if a.category is not Category.NUMBER]
+        tensors = [
+            name for name, a in zip(names, arguments, strict=True) if a.category is not Category.NUMBER
+        ]
         numbers = [name for name in names if name not in tensors]
         found = [f"found[{active.index(k)}]" if k in active else "None" for k in range(len(names))]
         parts.append(_function(f"{own}_gradient", [*names, "p_grad"], gradient))
@@ -220,9 +224,7 @@ def _gradient(
     with _refused():
         values = _parameters(program, functor, arguments, names)
         parameters = list(values.values())
-        directions = [
-            Direction(names[k][2:], k, gradients=(len(parameters),)) for k in active
-        ]
+        directions = [Direction(names[k][2:], k, gradients=(len(parameters),)) for k in active]
         seeds = {d.position: tracer.seeded(d, parameters) for d in directions}
         given = [seeds.get(k, value) for k, value in enumerate(parameters)]
         found = _run(program, functor, dict(zip(values, given, strict=True)))

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-__all__ = ["BINARY", "CHOICES", "EDGES", "UNARY", "blocks", "product", "same"]
+__all__ = ["BINARY", "CHOICES", "EDGES", "UNARY", "blocks", "product", "same", "written"]
 
 _ONE = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
@@ -41,7 +41,7 @@ CHOICES = {
 #: The same of ``{x}`` and ``{y}``.
 BINARY = {
     **{f"nm.{name}": f"nm.{name}({{x}}, {{y}})" for name in _TWO.split()},
-    **{symbol: f"{{x}} {symbol} {{y}}" for symbol in "+ - * / // % **".split()},
+    **{symbol: f"{{x}} {symbol} {{y}}" for symbol in ["+", "-", "*", "/", "//", "%", "**"]},
     "fmod": "math.fmod({x}, {y})", "log": "math.log({x}, {y})", "max": "max({x}, {y})", "min": "min({x}, {y})",
     "clamp by lo": "nm.clamp({x}, {y})", "clamp by hi": "nm.clamp({x}, hi={y})",
     "clamp by both": "nm.clamp({x}, {y}, 1.0)", "clamp a number": "nm.clamp(1.0, {x}, {y})",
@@ -75,18 +75,22 @@ def blocks(table, folder, *, size=12):
             names = {letter: f"{letter}{number}" for letter in "xyz" if f"{{{letter}}}" in text}
             operands += names.values()
             results.append(text.format(**names))
-        body = ", ".join(results) + ("," if len(results) > 1 else "")
-        name = f"block_{abs(hash(body)):x}"
-        path = folder / f"{name}.py"
-        path.write_text(
-            "import cmath\nimport math\n\nfrom numjit import math as nm\n\n\n"
-            f"def block({', '.join(operands)}):\n    return {body}\n"
-        )
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        yield [row for row, _ in part], module.block
+        yield [row for row, _ in part], written(f"def block({', '.join(operands)})", results, folder)
+
+
+def written(head, results, folder):
+    """Return a function of a head and the expressions that it returns."""
+    body = ", ".join(results) + ("," if len(results) > 1 else "")
+    name = f"block_{abs(hash((head, body))):x}"
+    path = folder / f"{name}.py"
+    path.write_text(
+        f"import cmath\nimport math\n\nfrom numjit import math as nm\n\n\n{head}:\n    return {body}\n"
+    )
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module.block
 
 
 def same(first, second, tolerance):

@@ -9,6 +9,7 @@ of a known number of turns are unrolled; functions are inlined.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import re
 import types as pytypes
@@ -18,11 +19,13 @@ from typing import Any
 from numba.core import types
 
 from numjit import dtypes
+from numjit import math as numjit_math
 from numjit.dtypes import DType
 from numjit.functor.fingerprint import MISSING_NAME, _resolve
 from numjit.functor.lowered import NotLowerable
+from numjit.functor.plain_numbers import ratio
 from numjit.functor.scalars.dual import Dual, unified
-from numjit.functor.scalars.rules import ATTRIBUTES, RULES
+from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES
 from numjit.functor.scalars.see_through_values import (
     ARITHMETIC,
     LARGEST,
@@ -32,6 +35,8 @@ from numjit.functor.scalars.see_through_values import (
     PYTHON_KINDS,
     SAMPLES,
     SYMBOLS,
+    SYMBOLS_OF_INTEGERS,
+    SYMBOLS_OF_MANY,
     WHOLE,
     Known,
     Scope,
@@ -45,6 +50,17 @@ from numjit.functor.scalars.torch_code import CODES, Operand
 from numjit.functor.scalars.types import Element, Strong, representation, unwrap
 
 __all__ = ["Program"]
+
+
+def _of_constants(key: Any, rule: Any, numbers: Sequence[Any]) -> Any:
+    """Compute with numbers that are known."""
+    if key is operator.truediv and not any(isinstance(number, complex) for number in numbers):
+        return ratio(*numbers)
+    for name, own in (*ATTRIBUTES.items(), *METHODS.items()):
+        if rule is own:
+            found = getattr(numbers[0], "conjugate" if name == "conj" else name)
+            return found() if name in METHODS else found
+    return key(*numbers)
 
 
 _NAMES = re.compile(r"\bv\d+\b")
@@ -158,7 +174,12 @@ class Program:
         if any(isinstance(value.kind, Dual) for value in given):
             return self.tracer.apply(rule, *(self.tracer.traced(value) for value in values)).value
         if not any(value.is_tensor for value in given):
-            return self._of_numbers(key, rule, values)
+            number = self._of_numbers(key, rule, values)
+            if number is not None:
+                return number
+            if key is round:  # of a number the rule of elements says nothing
+                rounded = self.apply(numjit_math.round, values)
+                return rounded if len(values) == 2 else self.cast(rounded, types.int64)
         is_plain = not any(isinstance(value.kind, Strong) for value in given)
         if is_plain and key in ARITHMETIC:
             values = given = [self.cast(v, types.int64) if v.kind == types.boolean else v for v in given]
@@ -191,29 +212,33 @@ class Program:
             operands[1] = Operand(values[1].code, is_tensor=False, constant=values[1].constant)
         return operands
 
-    def _of_numbers(self, key: Any, rule: Any, values: Sequence[Value | None]) -> Value:
-        """Compute with numbers alone: now where all are known, else in Python at the call."""
-        function = key if callable(key) else None
-        if function is None:
-            raise NotLowerable(f"{rule.name} of a number")
+    def _of_numbers(self, key: Any, rule: Any, values: Sequence[Value | None]) -> Value | None:
+        """Compute with numbers alone: now where all are known, else in Python at the call.
+
+        None where Python would raise, or might: torch then computes with tensors of the numbers.
+        """
         given = [value for value in values if value is not None]
-        try:
-            if all(value.constant is not None for value in given):
-                return constant(function(*[None if value is None else value.constant for value in values]))
-            sample = function(*[SAMPLES[value.kind] for value in given])
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise NotLowerable(f"{rule.name} of numbers: {error}") from None
+        is_complex = any(value.kind == types.complex128 for value in given)
+        if all(value.constant is not None for value in given):
+            try:
+                found = _of_constants(key, rule, [v if v is None else v.constant for v in values])
+            except (ArithmeticError, TypeError, ValueError):
+                return None
+            if isinstance(found, complex) and not is_complex and key in (operator.pow, pow, math.pow):
+                return None  # a root of a negative number, which is NaN among floats
+            return constant(found)
+        if is_complex or not callable(key):
+            return None
+        are_whole = all(value.kind in (types.boolean, types.int64) for value in given)
+        symbol = SYMBOLS.get(key) or (SYMBOLS_OF_INTEGERS.get(key) if are_whole else None)
         codes = [value.code for value in given]
-        symbol = SYMBOLS.get(function)
-        if function is operator.truediv:
-            code = f"ratio({codes[0]}, {codes[1]})"
-        elif symbol is not None:
-            code = f"{symbol}{codes[0]}" if len(codes) == 1 else f"{codes[0]} {symbol} {codes[1]}"
-        elif function.__module__ in ("builtins", "math", "cmath"):
-            prefix = "" if function.__module__ == "builtins" else f"{function.__module__}."
-            code = f"{prefix}{function.__name__}({', '.join(codes)})"
+        if key in SYMBOLS_OF_MANY:
+            code = f"{SYMBOLS_OF_MANY[key]}({', '.join(codes)})"
+        elif symbol is not None and symbol.count("{}") == len(codes):
+            code = symbol.format(*codes)
         else:
-            raise NotLowerable(f"{rule.name} of a number that only the call knows")
+            return None
+        sample = key(*[SAMPLES[value.kind] for value in given])
         return Value(constant(sample).kind, self.let(code), is_tensor=False)
 
     def truth(self, value: Any) -> Value:

@@ -17,7 +17,7 @@ from numjit.functor.lowered import NotLowerable
 
 __all__ = [
     "ARITHMETIC", "BINARY", "COMPARED", "LARGEST", "LIMIT", "NOTHING", "ORDER", "PYTHON_KINDS", "SAMPLES",
-    "SYMBOLS", "UNARY", "WHOLE", "Bind", "Known", "Marker", "Scope", "Value", "bind_arguments", "constant",
+    "SYMBOLS", "SYMBOLS_OF_INTEGERS", "SYMBOLS_OF_MANY", "UNARY", "WHOLE", "Bind", "Known", "Marker", "Scope", "Value", "bind_arguments", "constant",
     "lift", "torch_name",
 ]  # fmt: skip
 
@@ -46,7 +46,24 @@ COMPARED: dict[type[ast.cmpop], tuple[Any, str]] = {
     ast.Lt: (operator.lt, "<"), ast.LtE: (operator.le, "<="), ast.Gt: (operator.gt, ">"),
     ast.GtE: (operator.ge, ">="), ast.Eq: (operator.eq, "=="), ast.NotEq: (operator.ne, "!="),
 }  # fmt: skip
-SYMBOLS = dict((*BINARY.values(), *UNARY.values(), *COMPARED.values()))
+#: How Python computes with real numbers of which only their kinds are known, whatever their values: what
+#: could raise is a function of `numjit.functor.plain_numbers`.
+SYMBOLS = {
+    **{function: f"{{}} {symbol} {{}}" for function, symbol in COMPARED.values()},
+    **{function: f"{{}} {symbol} {{}}" for function, symbol in (BINARY[ast.Add], BINARY[ast.Sub], BINARY[ast.Mult])},
+    operator.neg: "-{}", operator.pos: "+{}", operator.not_: "not {}", operator.invert: "(-1 - {})",
+    operator.truediv: "ratio({}, {})", operator.floordiv: "floordiv({}, {})", operator.mod: "modulo({}, {})",
+    abs: "abs({})", float: "float({})", bool: "bool({})", operator.truth: "bool({})",
+}  # fmt: skip
+#: The same of integers and bools.
+SYMBOLS_OF_INTEGERS = {
+    **{function: f"{{}} {symbol} {{}}" for function, symbol in (BINARY[ast.BitAnd], BINARY[ast.BitOr], BINARY[ast.BitXor])},
+    operator.pow: "power({}, {})", pow: "power({}, {})", operator.lshift: "shift_left({}, {})",
+    operator.rshift: "shift_right({}, {})", int: "int({})", round: "int({})", math.floor: "int({})",
+    math.ceil: "int({})", math.trunc: "int({})",
+}  # fmt: skip
+#: Those of any number of operands.
+SYMBOLS_OF_MANY = {max: "max", min: "min"}
 ARITHMETIC = frozenset(
     {operator.add, operator.sub, operator.mul, operator.pow, operator.neg, operator.floordiv, operator.mod}
 )

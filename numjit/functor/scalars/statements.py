@@ -282,7 +282,7 @@ def _call(program: Program, node: ast.Call, scope: Scope) -> Any:
             rule = METHODS.get(node.func.attr)
             if rule is None or arguments or keywords:
                 raise NotLowerable(f"it calls the method {node.func.attr}()")
-            return program.apply(rule, [owner]) if owner.is_tensor else owner
+            return program.apply(rule, [owner])
     return invoke(program, evaluate(program, node.func, scope), arguments, keywords)
 
 
@@ -302,10 +302,7 @@ def _attribute(program: Program, node: ast.Attribute, scope: Scope) -> Any:
             raise NotLowerable(f"{owner.value!r} has no {node.attr!r}")
         return lift(found)
     if isinstance(owner, Value) and node.attr in ATTRIBUTES:
-        if owner.is_tensor:
-            return program.apply(ATTRIBUTES[node.attr], [owner])
-        if owner.constant is not None:
-            return constant(getattr(owner.constant, node.attr))
+        return program.apply(ATTRIBUTES[node.attr], [owner])
     raise NotLowerable(f"it takes the attribute {node.attr!r}")
 
 

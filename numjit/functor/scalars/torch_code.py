@@ -322,6 +322,11 @@ def _complex(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -
     return f"torch.complex(torch.real({x}) - torch.imag({y}), torch.imag({x}) + torch.real({y}))"
 
 
+def _rect(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    size, angle = (writer.let(f"torch.real({_tensor(writer, dtype, operand)})") for operand in operands)
+    return f"torch.complex({size} * torch.cos({angle}), {size} * torch.sin({angle}))"
+
+
 def _part(name: str) -> Code:
     def code(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
         x = _tensor(writer, dtype, operands[0])
@@ -420,6 +425,7 @@ def _table() -> dict[Any, Code]:
     table[math.degrees], table[math.radians] = _scaled(180.0 / math.pi), _scaled(math.pi / 180.0)
     table[math.log] = table[cmath.log] = _log
     table[cmath.phase] = _call("angle")
+    table[cmath.rect] = _rect
     table[numjit_math.log] = _call("log")
     table[numjit_math.round] = _round
     table[numjit_math.remainder] = _remainder("remainder")
