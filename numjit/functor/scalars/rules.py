@@ -19,7 +19,7 @@ from typing import Any
 from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.functor.scalars import special
-from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS
+from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS, power
 from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.rule import (
     Domain,
@@ -111,6 +111,9 @@ def _emit_pow(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: S
     exponent = literals[1]
     if exponent is not None and exponent < 0 and dtype.is_integral:
         raise RefusalError("integers to negative integer powers are not supported, as torch refuses them")
+    if dtype.is_complex:
+        found = None if exponent is None else emitter.literal_pow(dtype, values[0], exponent)
+        return power(emitter, dtype, *values) if found is None else found
     return emitter.pow(dtype, values[0], values[1], exponent)
 
 
