@@ -44,8 +44,8 @@ def explain(operation: Elementwise, values: list[Any], *, opaque: bool) -> str |
 
 
 def _lower(operation: Elementwise, kinds: tuple[ArgumentType, ...], default: Any, *, opaque: bool,
-           gradients: bool = True) -> Any:  # fmt: skip
-    from numjit.functor.torch_lowering import lower
+           active: tuple[int, ...] | None = ()) -> Any:  # fmt: skip
+    from numjit.functor.torch_lowering import lower, lower_with_gradients
 
     if opaque:
         raise NotLowerable("opaque=True keeps it one operation")
@@ -53,16 +53,26 @@ def _lower(operation: Elementwise, kinds: tuple[ArgumentType, ...], default: Any
         raise NotLowerable("its gradient is written by hand, and goes with the operation as a whole")
     if operation._python is None:
         raise NotLowerable("it is written in C++")
-    return lower(operation._python, kinds, default, gradients=gradients)
+    if active:
+        try:
+            return lower_with_gradients(operation._python, kinds, default, active)
+        except NotLowerable:  # too long, or no derivative of its own: torch may have one
+            pass
+    return lower(operation._python, kinds, default, gradients=active != ())
 
 
-def _prepare(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, gradients: bool) -> str:
-    """Make the torch form for these types; its name, or "" where there is none."""
+def _prepare(
+    name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...] | None
+) -> str:
+    """Make the torch form for these types; its name, or "" where there is none.
+
+    `active` are the positions of what needs a gradient; None where a transform decides later.
+    """
     with genuine_functions():
-        return _form(name, kinds, default, gradients=gradients)
+        return _form(name, kinds, default, active)
 
 
-def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, *, gradients: bool) -> str:
+def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: tuple[int, ...] | None) -> str:
     from numjit.dtypes import as_dtype
     from numjit.semantics import Category
 
@@ -70,7 +80,7 @@ def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, *, gradie
     operation.refresh()
     if operation._python is not None and operation._watchers is None:
         operation._watchers = watchers(Captures(operation._python.fn))
-    key = (name, operation._call.fingerprint, kinds, default, gradients, operation.rule is None)
+    key = (name, operation._call.fingerprint, kinds, default, active, operation.rule is None)
     known = _forms.get(key)
     if known is not None:
         return known
@@ -78,11 +88,12 @@ def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, *, gradie
     opaque = bool(operation.options["opaque"])
     made = ""
     try:
-        lowered = _lower(operation, types_, as_dtype(default), opaque=opaque, gradients=gradients)
+        lowered = _lower(operation, types_, as_dtype(default), opaque=opaque, active=active)
     except NotLowerable:
         pass
     else:
-        made = f"{lowered.name}_{next(_serial)}"
+        own = operation._python.name if operation._python is not None else ""
+        made = f"{own if own.isidentifier() else 'functor'}_{next(_serial)}"
         # Dynamo finds a function's globals through the module that they name.
         lowered.build(vars(generated), made)
     _forms[key] = made
@@ -132,12 +143,13 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
             values[k] = _default(operation._token, k)
     kinds: list[tuple[Any, int]] = []
     pattern = ""
-    needs_grad = False
-    for value in values:
+    active: list[int] = []
+    for k, value in enumerate(values):
         if isinstance(value, torch.Tensor):
             kinds.append((value.dtype, 2 if value.dim() else 1))
             pattern += "T"
-            needs_grad = needs_grad or value.requires_grad
+            if value.requires_grad:
+                active.append(k)
             continue
         pattern += "S"
         if isinstance(value, bool | torch.SymBool):
@@ -153,8 +165,10 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
     if "T" not in pattern[: operation._operands] or len(operation._raws) == operation._operands:
         return NotImplemented
     _check_scalars(operation, values)
-    gradients = needs_grad and torch.is_grad_enabled()
-    name = _prepare(operation._token, tuple(kinds), torch.get_default_dtype(), gradients)
+    wanted: tuple[int, ...] | None = tuple(active) if torch.is_grad_enabled() else ()
+    if torch._C._are_functorch_transforms_active():  # Dynamo then looks through autograd functions
+        wanted = None
+    name = _prepare(operation._token, tuple(kinds), torch.get_default_dtype(), wanted)
     for watch in operation._watchers or ():
         for number in watch():
             _ = {number: None}  # as a key it must be known: traced code is right for this value only

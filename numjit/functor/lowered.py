@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from numjit.semantics.strides import output_strides, slowest_first
 
-__all__ = ["NotLowerable", "finish", "keep", "ratio"]
+__all__ = ["NotLowerable", "finish", "fitted", "keep"]
 
 
 class NotLowerable(Exception):  # noqa: N818 - no error: the caller falls back to an opaque operation
@@ -23,14 +22,9 @@ def keep(value: Any, mask: Any) -> Any:
     """
     import torch
 
-    return torch.where(mask, value, value.detach()) if value.requires_grad else value
-
-
-def ratio(x: Any, y: Any) -> Any:
-    """Divide two Python numbers as floats are divided: by 0 to infinity or NaN."""
-    if y == 0 and not isinstance(x, complex):
-        return float("nan") if x == 0 or math.isnan(x) else float("inf") if x > 0 else float("-inf")
-    return x / y
+    if not (value.requires_grad or torch._C._are_functorch_transforms_active()):
+        return value
+    return torch.where(mask, value, value.detach())
 
 
 def finish(
@@ -95,3 +89,15 @@ def _laid_out(result: Any, fresh: bool, shape: Any, operands: Sequence[Any]) -> 
     order = slowest_first(wanted)
     back = sorted(range(len(order)), key=lambda place: order[place])
     return result.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
+
+
+def fitted(gradient: Any, like: Any) -> Any:
+    """Return a gradient as its input is: summed where that was broadcast, cast and moved where needed."""
+    if gradient.shape != like.shape:
+        # Of no dimensions is the 0 of a parameter that no result depends on.
+        gradient = gradient.sum_to_size(like.shape) if gradient.dim() else gradient.expand(like.shape)
+    if gradient.dtype != like.dtype:
+        if gradient.is_complex() and not like.is_complex():
+            gradient = gradient.real
+        gradient = gradient.to(like.dtype)
+    return gradient if gradient.device == like.device else gradient.to(like.device)

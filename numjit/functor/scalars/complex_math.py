@@ -3,216 +3,319 @@
 Numba implements some of ``cmath`` as overloads, which on the GPU need a device while compiling, and some
 in float64 whatever the dtype. Here they follow from real functions in the precision of the dtype. Beside
 ``cmath``'s functions these are those that torch has for complex numbers.
+
+Infinities, NaN and signs of zeros follow annex G of the C standard, as NumPy's do. Everything is selected
+without a branch: both sides are computed, and what one of them makes of the other's operands has no say.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
+from numjit.functor.scalars.special import Real
 
-__all__ = ["COMPLEX_FUNCTIONS", "TORCH_COMPLEX_FUNCTIONS"]
+__all__ = ["COMPLEX_FUNCTIONS", "TORCH_COMPLEX_FUNCTIONS", "power"]
 
 #: ``(emitter, complex dtype, (re, im)) -> (re, im)``
 _Function = Callable[[Emitter, DType, Any], Any]
+_Pair = tuple[Real, Real]
 
 
-def _exp(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    b, real = emitter.builder, dtype.real
-    size = emitter.math("exp", real, z[0])
-    imag = b.fmul(size, emitter.math("sin", real, z[1]))
-    is_real = b.fcmp_ordered("==", z[1], emitter.constant(real, 0))  # or inf * 0 would be NaN
-    return b.fmul(size, emitter.math("cos", real, z[1])), b.select(is_real, z[1], imag)
+def _formula(function: Callable[[Real, Real], tuple[Any, Any]]) -> _Function:
+    """Make an emission of a formula of real and imaginary part."""
+
+    @functools.wraps(function)
+    def emit(emitter: Emitter, dtype: DType, z: Any) -> Any:
+        x, y = (Real(emitter, dtype.real, part) for part in z)
+        return tuple(x.of(part).value for part in function(x, y))
+
+    return emit
 
 
-def _log(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    real = dtype.real
+def _choose(condition: Any, yes: tuple[Any, Any], no: _Pair) -> _Pair:
+    return tuple(n.of(y).where(condition, n) for y, n in zip(yes, no, strict=True))  # type: ignore[return-value]
+
+
+
+def _and(x: Real, *conditions: Any) -> Any:
+    return functools.reduce(x.emitter.builder.and_, conditions)
+
+
+def _or(x: Real, *conditions: Any) -> Any:
+    return functools.reduce(x.emitter.builder.or_, conditions)
+
+
+def _not(x: Real, condition: Any) -> Any:
+    return x.emitter.builder.not_(condition)
+
+
+def _is_single(x: Real) -> bool:
+    return x.dtype.itemsize == 4
+
+
+def _largest(x: Real) -> float:
+    """Return the largest finite number of the dtype."""
+    return (2.0 - 2.0**-23) * 2.0**127 if _is_single(x) else (2.0 - 2.0**-52) * 2.0**1023
+
+
+def _smallest(x: Real) -> float:
+    """Return the smallest normal number of the dtype."""
+    return 2.0**-126 if _is_single(x) else 2.0**-1022
+
+
+def _rescaled(x: Real, y: Real) -> tuple[Real, Real, Real, Real]:
+    """Return x and y times a power of four that keeps sums of them in range and subnormals exact.
+
+    With it the power's reciprocal, and that one's square root.
+    """
+    exponent = 24 if _is_single(x) else 54
+    size = x.abs().where(x.abs().is_(">", y.abs()), y.abs())
+    is_large = size.is_(">", _largest(x) / 8)
+    is_small = size.is_("<", _smallest(x) * 2.0**exponent)
+
+    def scale(large: float, small: float) -> Real:
+        return x.of(large).where(is_large, x.of(small).where(is_small, 1.0))
+
+    factor = scale(2.0**-4, 2.0**exponent)
+    return x * factor, y * factor, scale(2.0**4, 2.0**-exponent), scale(4.0, 2.0 ** -(exponent // 2))
+
+
+# -------------------------------------------------------------------------- exponential and hyperbolic
+
+
+def _grown(x: Real, cosine: Real, sine: Real) -> _Pair:
+    """``(exp(x) * cosine, exp(x) * sine)`` where exp(x) alone may overflow and the products need not."""
+    whole, half = x.call("exp"), (x * 0.5).call("exp")
+    is_finite = whole.is_finite()
     return (
-        emitter.math("log", real, emitter.math("hypot", real, *z)),
-        emitter.math("atan2", real, z[1], z[0]),
+        (whole * cosine).where(is_finite, half * cosine * half),
+        (whole * sine).where(is_finite, half * sine * half),
     )
 
 
-def _scaled(emitter: Emitter, dtype: DType, z: Any, factor: float) -> Any:
-    scale = emitter.constant(dtype.real, factor)
-    return tuple(emitter.builder.fmul(part, scale) for part in z)
+def _exp_of(x: Real, y: Real) -> _Pair:
+    found = _grown(x, y.call("cos"), y.call("sin"))
+    no_angle = _and(x, x.is_infinite(), _not(x, y.is_finite()))
+    is_left = x.is_("<", 0.0)
+    found = _choose(no_angle, (x.of(0.0).where(is_left, x), x.of(0.0).where(is_left, math.nan)), found)
+    return _choose(y.is_("==", 0.0), (x.call("exp"), y), found)
 
 
-def _log10(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    return _scaled(emitter, dtype, _log(emitter, dtype, z), 1.0 / math.log(10.0))
+def _hyperbolic(x: Real, y: Real, *, odd: bool) -> _Pair:
+    """``sinh`` (odd) or ``cosh``."""
+    cosine, sine = y.call("cos"), y.call("sin")
+    wide, slope = x.call("cosh"), x.call("sinh")
+    one = x.of(1.0).signed(x)
+    real, imag = (slope * cosine, wide * sine) if odd else (wide * cosine, slope * sine)
+    large = _grown(x.abs(), cosine, sine)
+    first, second = large[0] * 0.5, large[1] * 0.5
+    overflows = _and(x, wide.is_infinite(), x.is_finite())
+    found = _choose(overflows, (one * first, second) if odd else (first, one * second), (real, imag))
+    no_angle = _and(x, x.is_infinite(), _not(x, y.is_finite()))
+    found = _choose(no_angle, (x.abs(), math.nan), found)
+    is_known = cosine.is_("ord", cosine)
+    zero = x * cosine.where(is_known, 1.0) if odd else x * sine.where(is_known, 1.0)
+    found = _choose(x.is_("==", 0.0), (zero, sine) if odd else (cosine, zero), found)
+    return _choose(y.is_("==", 0.0), (slope, y) if odd else (wide, one * y), found)
 
 
-def _sqrt(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    b, real = emitter.builder, dtype.real
-    zero, half = emitter.constant(real, 0), emitter.constant(real, 0.5)
-    sizes = [emitter.math("fabs", real, part) for part in z]
-    sum_ = b.fadd(b.fmul(half, sizes[0]), b.fmul(half, emitter.math("hypot", real, *z)))
-    large = emitter.math("sqrt", real, sum_)
-    small = b.fdiv(b.fmul(half, sizes[1]), large)
-    small = b.select(b.fcmp_ordered("==", sizes[1], zero), zero, small)  # 0 / 0 at the origin
-    is_right = b.fcmp_ordered(">=", z[0], zero)
-    signed = emitter.math("copysign", real, b.select(is_right, small, large), z[1])
-    infinity = emitter.constant(real, math.inf)
-    is_infinite = b.fcmp_ordered("==", sizes[1], infinity)
-    return emitter.select(dtype, is_infinite, (infinity, z[1]), (b.select(is_right, large, small), signed))
+def _sinh_of(x: Real, y: Real) -> _Pair:
+    return _hyperbolic(x, y, odd=True)
 
 
-def _sinh(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    b, real = emitter.builder, dtype.real
-    return (
-        b.fmul(emitter.math("sinh", real, z[0]), emitter.math("cos", real, z[1])),
-        b.fmul(emitter.math("cosh", real, z[0]), emitter.math("sin", real, z[1])),
-    )
+def _cosh_of(x: Real, y: Real) -> _Pair:
+    return _hyperbolic(x, y, odd=False)
 
 
-def _cosh(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    b, real = emitter.builder, dtype.real
-    return (
-        b.fmul(emitter.math("cosh", real, z[0]), emitter.math("cos", real, z[1])),
-        b.fmul(emitter.math("sinh", real, z[0]), emitter.math("sin", real, z[1])),
-    )
-
-
-def _tanh(emitter: Emitter, dtype: DType, z: Any) -> Any:
+def _tanh_of(x: Real, y: Real) -> _Pair:
     """Kahan's formula, which neither overflows nor cancels."""
-    b, real = emitter.builder, dtype.real
-    one = emitter.constant(real, 1)
-    tangent, sine = emitter.math("tan", real, z[1]), emitter.math("sinh", real, z[0])
-    squared = b.fmul(sine, sine)
-    beta = b.fadd(one, b.fmul(tangent, tangent))
-    divisor = b.fadd(one, b.fmul(beta, squared))
-    rho = emitter.math("sqrt", real, b.fadd(one, squared))
-    near = b.fdiv(b.fmul(b.fmul(beta, rho), sine), divisor), b.fdiv(tangent, divisor)
+    tangent, sine = y.call("tan"), x.call("sinh")
+    squared = sine * sine
+    beta = 1.0 + tangent * tangent
+    scale = 1.0 / (1.0 + beta * squared)
+    found = beta * (1.0 + squared).call("sqrt") * sine * scale, tangent * scale
     # Far out sinh squared overflows: the real part is 1 to the last bit, the imaginary part vanishes.
-    limit = emitter.constant(real, 11.0 if real.itemsize == 4 else 22.0)
-    size = emitter.math("fabs", real, z[0])
-    is_far = b.fcmp_ordered(">", size, limit)
-    decay = emitter.math("exp", real, b.fmul(emitter.constant(real, -2), size))
-    product = b.fmul(emitter.math("sin", real, z[1]), emitter.math("cos", real, z[1]))
-    far = (
-        emitter.math("copysign", real, one, z[0]),
-        b.fmul(emitter.constant(real, 4), b.fmul(product, decay)),
-    )
-    return emitter.select(dtype, is_far, far, near)
+    turn = y.call("sin") * y.call("cos")
+    decay = (-x.abs()).call("exp")
+    is_far = x.abs().is_(">", 11.0 if _is_single(x) else 22.0)
+    one = x.of(1.0).signed(x)
+    found = _choose(is_far, (one.where(y.is_finite(), math.nan), turn * 4.0 * decay * decay), found)
+    found = _choose(x.is_infinite(), (one, x.of(0.0).signed(turn.where(y.is_finite(), y))), found)
+    found = _choose(_and(x, x.is_("==", 0.0), _not(x, y.is_finite())), (x, math.nan), found)
+    return _choose(y.is_("==", 0.0), (x.call("tanh"), y), found)
 
 
-def _turned(function: _Function) -> _Function:
-    """Return ``z -> -i f(iz)``: sin, tan, asinh and atanh from sinh, tanh, asin and atan, or back."""
+def _turned(function: Callable[[Real, Real], _Pair]) -> Callable[[Real, Real], _Pair]:
+    """Return ``z -> -i f(iz)``: sin, tan, asinh and atan from sinh, tanh, asin and atanh."""
 
-    def turned(emitter: Emitter, dtype: DType, z: Any) -> Any:
-        real, imag = function(emitter, dtype, (emitter.neg(dtype.real, z[1]), z[0]))
-        return imag, emitter.neg(dtype.real, real)
+    def turned(x: Real, y: Real) -> _Pair:
+        real, imag = function(-y, x)
+        return imag, -real
 
     return turned
 
 
-def _cos(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    return _cosh(emitter, dtype, (emitter.neg(dtype.real, z[1]), z[0]))
+def _cos_of(x: Real, y: Real) -> _Pair:
+    return _cosh_of(-y, x)
 
 
-def _roots(emitter: Emitter, dtype: DType, z: Any) -> tuple[Any, Any]:
-    """Return ``sqrt(1 - z)`` and ``sqrt(1 + z)``, on the right side of their cuts where z is real."""
-    b, one = emitter.builder, emitter.constant(dtype.real, 1)
-    below = b.fsub(one, z[0]), emitter.neg(dtype.real, z[1])
-    return _sqrt(emitter, dtype, below), _sqrt(emitter, dtype, (b.fadd(one, z[0]), z[1]))
+# --------------------------------------------------------------------------------- logarithm and roots
 
 
-def _asin(emitter: Emitter, dtype: DType, z: Any) -> Any:
+def _log_size(x: Real, y: Real) -> Real:
+    """``log(hypot(x, y))``, exact near the unit circle, without overflow."""
+    is_first = x.abs().is_(">", y.abs())
+    big, small = x.abs().where(is_first, y.abs()), y.abs().where(is_first, x.abs())
+    # There it is log1p(x**2 + y**2 - 1) / 2, of squares with their rounding errors.
+    square, other = big * big, small * small
+    error = big.call("fma", big, -square) + small.call("fma", small, -other)
+    above = square - 1.0
+    total = above + other
+    rest = (above - total) + other  # exact, as other is the smaller one, or the sum is far from 0
+    swapped = (other - total) + above
+    rest = rest.where(above.abs().is_(">=", other), swapped)
+    near = (total + (rest + error)).call("log1p") * 0.5
+    is_near = _and(x, big.is_(">", 0.5), big.is_("<", 1.5))
+    first, second, back, _ = _rescaled(x, y)
+    far = first.call("hypot", second).call("log") + back.call("log")
+    return near.where(is_near, far)
+
+
+def _log_of(x: Real, y: Real) -> _Pair:
+    return _log_size(x, y), y.call("atan2", x)
+
+
+def _sqrt_of(x: Real, y: Real) -> _Pair:
+    first, second, _, back = _rescaled(x, y)
+    root = ((first.abs() + first.call("hypot", second)) * 0.5).call("sqrt")
+    other = second / (root * 2.0)
+    is_right = x.is_(">=", 0.0)
+    found = root.where(is_right, other.abs()) * back, other.where(is_right, root.signed(y)) * back
+    found = _choose(_and(x, x.is_("==", 0.0), y.is_("==", 0.0)), (0.0, y), found)
+    zero = x.of(0.0).where(y.is_("ord", y), y)
+    right, left = (x, zero.signed(y).where(y.is_("ord", y), y)), (zero, x.of(math.inf).signed(y))
+    found = _choose(x.is_("==", math.inf), right, found)
+    found = _choose(x.is_("==", -math.inf), left, found)
+    return _choose(y.is_infinite(), (math.inf, y), found)
+
+
+# --------------------------------------------------------------------------------------------- inverse
+
+
+def _is_huge(x: Real, y: Real) -> Any:
+    """Return whether the roots below overflow, or infinities cancel in them."""
+    limit = _largest(x) / 8
+    return _or(x, x.abs().is_(">", limit), y.abs().is_(">", limit))
+
+
+def _log_twice(x: Real, y: Real) -> Real:
+    """``log|2z|`` of a huge number."""
+    return (x * 0.125).call("hypot", y * 0.125).call("log") + math.log(16.0)
+
+
+def _asin_of(x: Real, y: Real) -> _Pair:
     """W. Kahan, "Branch cuts for complex elementary functions": neither cancels nor overflows early."""
-    b, real = emitter.builder, dtype.real
-    below, above = _roots(emitter, dtype, z)
-    across = b.fsub(b.fmul(below[0], above[0]), b.fmul(below[1], above[1]))
-    along = b.fsub(b.fmul(below[0], above[1]), b.fmul(below[1], above[0]))
-    return emitter.math("atan2", real, z[0], across), emitter.math("asinh", real, along)
+    below, above = _sqrt_of(1.0 - x, -y), _sqrt_of(1.0 + x, y)
+    across = below[0] * above[0] - below[1] * above[1]
+    along = below[0] * above[1] - below[1] * above[0]
+    found = x.call("atan2", across), along.call("asinh")
+    found = _choose(_is_huge(x, y), (x.call("atan2", y.abs()), _log_twice(x, y).signed(y)), found)
+    return _choose(_and(x, x.is_("==", 0.0), y.is_nan()), (x, y), found)
 
 
-def _acos(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    b, real = emitter.builder, dtype.real
-    below, above = _roots(emitter, dtype, z)
-    along = b.fsub(b.fmul(above[0], below[1]), b.fmul(above[1], below[0]))
-    half = emitter.math("atan2", real, below[0], above[0])
-    return b.fmul(emitter.constant(real, 2), half), emitter.math("asinh", real, along)
+def _acos_of(x: Real, y: Real) -> _Pair:
+    below, above = _sqrt_of(1.0 - x, -y), _sqrt_of(1.0 + x, y)
+    along = above[0] * below[1] - above[1] * below[0]
+    found = below[0].call("atan2", above[0]) * 2.0, along.call("asinh")
+    huge = y.abs().call("atan2", x), _log_twice(x, y).signed(-y)
+    found = _choose(_is_huge(x, y), huge, found)
+    return _choose(_and(x, x.is_("==", 0.0), y.is_nan()), (math.pi / 2, y), found)
 
 
-def _atanh(emitter: Emitter, dtype: DType, z: Any) -> Any:
+def _acosh_of(x: Real, y: Real) -> _Pair:
+    below, above = _sqrt_of(x - 1.0, y), _sqrt_of(x + 1.0, y)
+    along = below[0] * above[0] + below[1] * above[1]
+    found = along.call("asinh"), below[1].call("atan2", above[0]) * 2.0
+    found = _choose(_is_huge(x, y), (_log_twice(x, y), y.call("atan2", x)), found)
+    return _choose(_and(x, x.is_("==", 0.0), y.is_nan()), (y, math.pi / 2), found)
+
+
+def _atanh_of(x: Real, y: Real) -> _Pair:
     """``log1p(4x / ((1 - x)**2 + y**2)) / 4`` for the magnitude of the real part."""
-    b, real = emitter.builder, dtype.real
-    zero, one, quarter = (emitter.constant(real, value) for value in (0, 1, 0.25))
-    x, y = emitter.math("fabs", real, z[0]), z[1]
-    left, square = b.fsub(one, x), b.fmul(y, y)
-    distance = b.fadd(b.fmul(left, left), square)
-    ratio = b.fdiv(b.fmul(emitter.constant(real, 4), x), distance)
-    is_far = b.fcmp_ordered("==", distance, emitter.constant(real, math.inf))
-    size = b.fmul(quarter, emitter.math("log1p", real, b.select(is_far, zero, ratio)))
-    across = b.fsub(b.fmul(left, b.fadd(one, x)), square)
-    angle = emitter.math("atan2", real, b.fadd(y, y), across)
-    return emitter.math("copysign", real, size, z[0]), b.fmul(emitter.constant(real, 0.5), angle)
+    size, height = x.abs(), y.abs()
+    gap = 1.0 - size
+    real = (size * 4.0 / (gap * gap + y * y)).call("log1p") * 0.25
+    imag = (y * 2.0).call("atan2", gap * (1.0 + size) - y * y) * 0.5
+    # Beside the pole at 1 the squares vanish.
+    is_beside = _and(x, gap.is_("==", 0.0), height.is_("<", math.sqrt(_smallest(x))))
+    beside = x.of(math.log(2.0)) - height.call("log")
+    real = (beside * 0.5).where(is_beside, real)
+    quarter = x.of(math.pi / 4).signed(y)
+    imag = y.where(y.is_("==", 0.0), quarter).where(is_beside, imag)
+    # Far out they overflow: there it is the real part of 1 / z, a quarter turn away.
+    limit = math.sqrt(_largest(x)) / 4
+    is_far = _or(x, size.is_(">", limit), height.is_(">", limit))
+    is_flat = size.is_(">", height)
+    ratio = y.where(is_flat, x) / x.where(is_flat, y)
+    part = (1.0 / x).where(is_flat, ratio / y) / (1.0 + ratio * ratio)
+    part = x.of(0.0).where(_or(x, x.is_infinite(), y.is_infinite()), part)
+    half_turn = x.of(math.pi / 2).signed(y)
+    is_known = _or(x, y.is_infinite(), x.is_("ord", y))
+    half_turn = half_turn.where(is_known, math.nan)
+    real, imag = part.where(is_far, real), half_turn.where(is_far, imag)
+    real = size.where(x.is_("==", 0.0), real)
+    return real.signed(x), imag
 
 
-def _acosh(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    b, real = emitter.builder, dtype.real
-    one = emitter.constant(real, 1)
-    below = _sqrt(emitter, dtype, (b.fsub(z[0], one), z[1]))
-    above = _sqrt(emitter, dtype, (b.fadd(z[0], one), z[1]))
-    along = b.fadd(b.fmul(below[0], above[0]), b.fmul(below[1], above[1]))
-    half = emitter.math("atan2", real, below[1], above[0])
-    return emitter.math("asinh", real, along), b.fmul(emitter.constant(real, 2), half)
+# ----------------------------------------------------------------------------------------------- powers
 
 
-#: ``cmath``'s functions of one argument with a complex result.
-COMPLEX_FUNCTIONS: dict[str, _Function] = {
-    "exp": _exp,
-    "log": _log,
-    "log10": _log10,
-    "sqrt": _sqrt,
-    "sinh": _sinh,
-    "cosh": _cosh,
-    "tanh": _tanh,
-    "sin": _turned(_sinh),
-    "cos": _cos,
-    "tan": _turned(_tanh),
-    "asin": _asin,
-    "acos": _acos,
-    "atan": _turned(_atanh),
-    "asinh": _turned(_asin),
-    "acosh": _acosh,
-    "atanh": _atanh,
-}
+def power(emitter: Emitter, dtype: DType, z: Any, exponent: Any) -> Any:
+    """``exp(w * log(z))``, with the C library's answers at 0."""
+    x, y, u, v = (Real(emitter, dtype.real, part) for part in (*z, *exponent))
+    size, angle = _log_of(x, y)
+    found = _exp_of(u * size - v * angle, u * angle + v * size)
+    is_zero = _and(x, x.is_("==", 0.0), y.is_("==", 0.0))
+    is_real = v.is_("==", 0.0)
+    is_growing = u.is_(">", 0.0)
+    pole = x.of(0.0).where(is_growing, x.of(math.inf).where(is_real, math.nan))
+    found = _choose(is_zero, (pole, x.of(0.0).where(is_growing, math.nan)), found)
+    found = _choose(_and(x, u.is_("==", 0.0), is_real), (1.0, 0.0), found)
+    return tuple(part.value for part in found)
 
 
-# ----------------------------------------------------------------------------- torch's, beyond cmath
+def _scaled(function: Callable[[Real, Real], _Pair], factor: float) -> Callable[[Real, Real], _Pair]:
+    def scaled(x: Real, y: Real) -> _Pair:
+        real, imag = function(x, y)
+        return real * factor, imag * factor
+
+    return scaled
 
 
-def _log2(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    return _scaled(emitter, dtype, _log(emitter, dtype, z), 1.0 / math.log(2.0))
+def _exp2_of(x: Real, y: Real) -> _Pair:
+    return _exp_of(x * math.log(2.0), y * math.log(2.0))
 
 
-def _exp2(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    return _exp(emitter, dtype, _scaled(emitter, dtype, z, math.log(2.0)))
-
-
-def _expm1(emitter: Emitter, dtype: DType, z: Any) -> Any:
+def _expm1_of(x: Real, y: Real) -> _Pair:
     """``expm1(x) cos y - 2 sin(y / 2)**2``, which does not cancel near 0."""
-    b, real = emitter.builder, dtype.real
-    half = emitter.math("sin", real, b.fmul(z[1], emitter.constant(real, 0.5)))
-    versed = b.fmul(emitter.constant(real, 2), b.fmul(half, half))
-    grown = b.fmul(emitter.math("expm1", real, z[0]), emitter.math("cos", real, z[1]))
-    return b.fsub(grown, versed), _exp(emitter, dtype, z)[1]
+    half = (y * 0.5).call("sin")
+    near = x.call("expm1") * y.call("cos") - half * half * 2.0
+    grown = _exp_of(x, y)
+    is_far = _or(x, x.is_(">", 2.0), x.is_("==", -math.inf))
+    return (grown[0] - 1.0).where(is_far, near), grown[1]
 
 
-def _log1p(emitter: Emitter, dtype: DType, z: Any) -> Any:
+def _log1p_of(x: Real, y: Real) -> _Pair:
     """``log1p(x (x + 2) + y**2) / 2`` near 0, where 1 + z would lose z."""
-    b, real = emitter.builder, dtype.real
-    moved = b.fadd(emitter.constant(real, 1), z[0])
-    extra = b.fmul(z[0], b.fadd(z[0], emitter.constant(real, 2)))
-    near = emitter.math("log1p", real, b.fadd(extra, b.fmul(z[1], z[1])))
-    near = b.fmul(near, emitter.constant(real, 0.5))
-    is_near = b.fcmp_ordered("<", emitter.math("hypot", real, *z), emitter.constant(real, 0.5))
-    far, angle = _log(emitter, dtype, (moved, z[1]))
-    return b.select(is_near, near, far), angle
+    near = (x * (x + 2.0) + y * y).call("log1p") * 0.5
+    is_near = _and(x, x.abs().is_("<", 0.5), y.abs().is_("<", 0.5))
+    far, angle = _log_of(1.0 + x, y)
+    return near.where(is_near, far), angle
 
 
 def _reciprocal(emitter: Emitter, dtype: DType, z: Any) -> Any:
@@ -220,39 +323,56 @@ def _reciprocal(emitter: Emitter, dtype: DType, z: Any) -> Any:
 
 
 def _rsqrt(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    return _reciprocal(emitter, dtype, _sqrt(emitter, dtype, z))
+    return _reciprocal(emitter, dtype, COMPLEX_FUNCTIONS["sqrt"](emitter, dtype, z))
 
 
 def _sigmoid(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    decay = _exp(emitter, dtype, emitter.neg(dtype, z))
-    return _reciprocal(emitter, dtype, emitter.add(dtype, emitter.constant(dtype, 1), decay))
+    """``1 / (1 + exp(-z))`` on the right and ``exp(z) / (1 + exp(z))`` on the left: neither overflows."""
+    x, y = (Real(emitter, dtype.real, part) for part in z)
+    is_right = x.is_(">=", 0.0)
+    decay = tuple(part.value for part in _exp_of((-x).where(is_right, x), (-y).where(is_right, y)))
+    one = emitter.constant(dtype, 1)
+    above = emitter.select(dtype, is_right, one, decay)
+    return emitter.truediv(dtype, above, emitter.add(dtype, one, decay))
 
 
-def _sgn(emitter: Emitter, dtype: DType, z: Any) -> Any:
+def _sgn_of(x: Real, y: Real) -> _Pair:
     """``z / abs(z)``, 0 at 0."""
-    b, real = emitter.builder, dtype.real
-    zero, size = emitter.constant(real, 0), emitter.math("hypot", real, *z)
-    is_zero = b.fcmp_ordered("==", size, zero)
-    return tuple(b.select(is_zero, zero, b.fdiv(part, size)) for part in z)
+    first, second, _, _ = _rescaled(x, y)
+    size = first.call("hypot", second)
+    return _choose(size.is_("==", 0.0), (0.0, 0.0), (first / size, second / size))
 
 
 def _sinc(emitter: Emitter, dtype: DType, z: Any) -> Any:
-    turned = _scaled(emitter, dtype, z, math.pi)
-    ratio = emitter.truediv(dtype, COMPLEX_FUNCTIONS["sin"](emitter, dtype, turned), turned)
+    turned = tuple(Real(emitter, dtype.real, part) * math.pi for part in z)
+    below = tuple(part.value for part in turned)
+    above = tuple(part.value for part in _turned(_sinh_of)(*turned))
+    ratio = emitter.truediv(dtype, above, below)
     is_zero = emitter.builder.not_(emitter.truth(dtype, z))
     return emitter.select(dtype, is_zero, emitter.constant(dtype, 1), ratio)
 
 
+#: ``cmath``'s functions of one argument with a complex result.
+COMPLEX_FUNCTIONS: dict[str, _Function] = {
+    name: _formula(function)
+    for name, function in {
+        "exp": _exp_of, "log": _log_of, "log10": _scaled(_log_of, 1.0 / math.log(10.0)), "sqrt": _sqrt_of,
+        "sinh": _sinh_of, "cosh": _cosh_of, "tanh": _tanh_of, "sin": _turned(_sinh_of), "cos": _cos_of,
+        "tan": _turned(_tanh_of), "asin": _asin_of, "acos": _acos_of, "atan": _turned(_atanh_of),
+        "asinh": _turned(_asin_of), "acosh": _acosh_of, "atanh": _atanh_of,
+    }.items()
+}  # fmt: skip
+
 #: What torch computes of complex numbers: ``cmath``'s functions and more.
 TORCH_COMPLEX_FUNCTIONS: dict[str, _Function] = {
     **COMPLEX_FUNCTIONS,
-    "exp2": _exp2,
-    "expm1": _expm1,
-    "log1p": _log1p,
-    "log2": _log2,
+    "exp2": _formula(_exp2_of),
+    "expm1": _formula(_expm1_of),
+    "log1p": _formula(_log1p_of),
+    "log2": _formula(_scaled(_log_of, 1.0 / math.log(2.0))),
     "reciprocal": _reciprocal,
     "rsqrt": _rsqrt,
-    "sgn": _sgn,
+    "sgn": _formula(_sgn_of),
     "sigmoid": _sigmoid,
     "sinc": _sinc,
 }

@@ -22,7 +22,7 @@ from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.tracing import Linear, Traced, call
 from numjit.functor.scalars.types import RefusalError
 
-__all__ = ["DERIVATIVES", "Derivative", "derivative_of"]
+__all__ = ["BESSEL_I1", "DERIVATIVES", "Derivative", "derivative_of"]
 
 Formula = Callable[..., Sequence[Any]]
 
@@ -112,8 +112,8 @@ def _hypot(r: Traced, x: Traced, y: Traced) -> Sequence[Any]:
 
 def _atan2(r: Traced, y: Traced, x: Traced) -> Sequence[Any]:  # noqa: ARG001
     def over(part: Traced) -> Traced:
-        square = x * x + y * y
-        return where(square == 0, 0.0, part / square)
+        size = call(nm.hypot, x, y)  # whose square may overflow, or vanish
+        return where(size == 0, 0.0, part / size / size)
 
     return lambda: over(x), lambda: over(-y)
 
@@ -213,10 +213,31 @@ def _constant(factor: float) -> Formula:
     return lambda r, x: (factor,)  # noqa: ARG005
 
 
+# Squares overflow, cancel, and have the cuts of their roots elsewhere: hence products of roots.
+
+
+def _asin(x: Traced) -> Traced:
+    return call(nm.rsqrt, 1.0 - x) * call(nm.rsqrt, 1.0 + x)
+
+
+def _asinh(x: Traced) -> Traced:
+    if x.is_complex:
+        return _asin(x * 1j)
+    return 1.0 / call(nm.hypot, x, 1.0)
+
+
 def _acosh(x: Traced) -> Traced:
-    if x.is_complex:  # the root of x * x - 1 has its cuts elsewhere
+    if x.is_complex:
         return call(nm.rsqrt, x - 1.0) * call(nm.rsqrt, x + 1.0)
-    return call(nm.rsqrt, x * x - 1.0)
+    return call(nm.rsqrt, (x - 1.0) * (x + 1.0))
+
+
+def _atan(x: Traced) -> Traced:
+    return _atanh(x * 1j) if x.is_complex else 1.0 / (x * x + 1.0)
+
+
+def _atanh(x: Traced) -> Traced:
+    return (1.0 / (1.0 - x)) * (1.0 / (1.0 + x))
 
 
 def _gaussian(factor: float) -> Formula:
@@ -235,8 +256,7 @@ def _logit(r: Traced, x: Traced, eps: Traced) -> Sequence[Any]:  # noqa: ARG001
 
 def _softplus(r: Traced, x: Traced, beta: Traced, threshold: Traced) -> Sequence[Any]:
     def slope() -> Traced:
-        grown = call(nm.exp, x * beta)
-        return where(x * beta > threshold, 1.0, grown / (grown + 1.0))
+        return where(x * beta > threshold, 1.0, call(nm.sigmoid, x * beta))
 
     def by_beta() -> Traced:
         return where(x * beta > threshold, 0.0, (x * call(nm.sigmoid, x * beta) - r) / beta)
@@ -245,9 +265,14 @@ def _softplus(r: Traced, x: Traced, beta: Traced, threshold: Traced) -> Sequence
 
 
 def _sinc(x: Traced) -> Any:
+    """``(cos t - sin t / t) / x`` of ``t = pi x``, which cancels near 0: there it is the power series."""
     turned = x * math.pi
-    slope = (turned * call(nm.cos, turned) - call(nm.sin, turned)) / (turned * x)
-    return where(x == 0, x * (-math.pi * math.pi / 3.0), slope)  # so that the next derivative is right too
+    far = (call(nm.cos, turned) - call(nm.sin, turned) / turned) / x
+    square = turned * turned
+    series = square * 0.0
+    for n in range(10, 0, -1):
+        series = series * square + (-1) ** n * 2 * n / math.factorial(2 * n + 1)
+    return where(call(abs, turned) < 1.0, series * turned * math.pi, far)
 
 
 def _xlogy(r: Traced, x: Traced, y: Traced) -> Sequence[Any]:  # noqa: ARG001
@@ -281,11 +306,11 @@ def trigamma(x: Traced) -> Traced:
 
 
 #: Bessel function I1, of which only derivatives are made.
-_I1 = Rule("the Bessel function I1", (1, 1), formula(special.i1), real_floating)
+BESSEL_I1 = Rule("the Bessel function I1", (1, 1), formula(special.i1), real_floating)
 
 
 def _i1(r: Traced, x: Traced) -> Any:
-    return where(x == 0, 0.5, call(nm.i0, x) - r / x)
+    return where(call(abs, x) < 1e-30, 0.5, call(nm.i0, x) - r / x)
 
 
 # --------------------------------------------------------------------------------- complex numbers
@@ -320,8 +345,9 @@ def _conjugate(z: Traced) -> Any:
 def _angle(z: Traced) -> Any:
     if not z.is_complex:
         return None
-    square = z.real * z.real + z.imag * z.imag
-    return Linear(lambda t: where(square == 0, 0.0, (z.real * t.imag - z.imag * t.real) / square))
+    size = call(abs, z)  # whose square may overflow, or vanish
+    unit = call(nm.sgn, z)
+    return Linear(lambda t: where(size == 0, 0.0, (unit.real * t.imag - unit.imag * t.real) / size))
 
 
 def _complex(r: Traced, x: Traced, *imag: Traced) -> Sequence[Any]:  # noqa: ARG001
@@ -350,25 +376,24 @@ def _table() -> dict[str, Derivative]:
         "logaddexp": _logaddexp,
         **dict.fromkeys(("floor", "ceil", "trunc", "round", "sign"), _flat),
         "exp": _of_r(lambda r: r), "exp2": _of_r(lambda r: r * math.log(2.0)),
-        "expm1": _of_r(lambda r: r + 1.0), "log2": _of_x(lambda x: 1.0 / (x * math.log(2.0))),
-        "log10": _of_x(lambda x: 1.0 / (x * math.log(10.0))),
+        "expm1": _of_r(lambda r: r + 1.0), "log2": _of_x(lambda x: (1.0 / x) * (1.0 / math.log(2.0))),
+        "log10": _of_x(lambda x: (1.0 / x) * (1.0 / math.log(10.0))),
         "log1p": _of_x(lambda x: 1.0 / (x + 1.0)),
         "sqrt": _of_r(lambda r: 0.5 / r), "rsqrt": _of_r(lambda r: r * r * r * -0.5),
         "cbrt": _of_r(lambda r: 1.0 / (r * r * 3.0)), "square": _of_x(lambda x: x * 2.0),
         "reciprocal": _of_r(lambda r: -(r * r)), "fabs": _of_x(_abs),
         "sin": _of_x(lambda x: call(nm.cos, x)), "cos": _of_x(lambda x: -call(nm.sin, x)),
-        "tan": _of_r(lambda r: r * r + 1.0), "asin": _of_x(lambda x: call(nm.rsqrt, 1.0 - x * x)),
-        "acos": _of_x(lambda x: -call(nm.rsqrt, 1.0 - x * x)),
-        "atan": _of_x(lambda x: 1.0 / (x * x + 1.0)),
+        "tan": _of_r(lambda r: r * r + 1.0), "asin": _of_x(_asin),
+        "acos": _of_x(lambda x: -_asin(x)), "atan": _of_x(_atan),
         "sinh": _of_x(lambda x: call(nm.cosh, x)), "cosh": _of_x(lambda x: call(nm.sinh, x)),
-        "tanh": _of_r(lambda r: 1.0 - r * r), "asinh": _of_x(lambda x: call(nm.rsqrt, x * x + 1.0)),
-        "acosh": _of_x(_acosh), "atanh": _of_x(lambda x: 1.0 / (1.0 - x * x)),
+        "tanh": _of_r(lambda r: 1.0 - r * r), "asinh": _of_x(_asinh),
+        "acosh": _of_x(_acosh), "atanh": _of_x(_atanh),
         "degrees": _constant(180.0 / math.pi), "radians": _constant(math.pi / 180.0),
         "erf": _gaussian(1.0), "erfc": _gaussian(-1.0),
         "erfinv": _of_r(lambda r: call(nm.exp, r * r) * (0.5 * math.sqrt(math.pi))),
         "gamma": _one(lambda r, x: r * call(nm.digamma, x)),
         "lgamma": _of_x(lambda x: call(nm.digamma, x)), "digamma": _of_x(trigamma),
-        "i0": _of_x(lambda x: x.tracer.apply(_I1, x)), "the Bessel function I1": _one(_i1),
+        "i0": _of_x(lambda x: x.tracer.apply(BESSEL_I1, x)), "the Bessel function I1": _one(_i1),
         "sigmoid": _of_r(lambda r: (1.0 - r) * r), "sinc": _of_x(_sinc), "sgn": _one(_sgn),
         "angle": _of_x(_angle), "phase": _of_x(_angle), "rect": _rect,
         ".real": _of_x(_real), ".imag": _of_x(_imag), ".conjugate()": _of_x(_conjugate),

@@ -200,7 +200,7 @@ class Emitter:
     def pow(self, dtype: DType, x: Any, y: Any, literal: float | None = None) -> Any:
         """Power; `literal` is the exponent where it is known while compiling."""
         if literal is not None:
-            found = self._literal_pow(dtype, x, literal)
+            found = self.literal_pow(dtype, x, literal)
             if found is not None:
                 return found
         if dtype.is_complex:
@@ -209,7 +209,7 @@ class Emitter:
             return self.math("pow", dtype, x, y)
         return self._integer_pow(dtype, x, y)
 
-    def _literal_pow(self, dtype: DType, x: Any, n: float) -> Any:
+    def literal_pow(self, dtype: DType, x: Any, n: float) -> Any:
         """Exponents that torch's CPU and CUDA kernels special-case too; integers take any."""
         one = self.constant(dtype, 1)
         if n == 0:

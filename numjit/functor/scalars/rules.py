@@ -18,7 +18,7 @@ from typing import Any
 from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.functor.scalars import special
-from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS
+from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS, power
 from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.rule import (
     Domain,
@@ -149,6 +149,9 @@ def _emit_pow(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: S
     exponent = literals[1]
     if exponent is not None and exponent < 0 and dtype.is_integral:
         raise RefusalError(_NEGATIVE_POWER)
+    if dtype.is_complex:
+        found = None if exponent is None else emitter.literal_pow(dtype, values[0], exponent)
+        return power(emitter, dtype, *values) if found is None else found
     return emitter.pow(dtype, values[0], values[1], exponent)
 
 

@@ -8,6 +8,8 @@ of a known number of turns are unrolled; functions are inlined.
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 import re
 import types as pytypes
@@ -17,10 +19,13 @@ from typing import Any
 from numba.core import types
 
 from numjit import dtypes
+from numjit import math as numjit_math
 from numjit.dtypes import DType
 from numjit.functor.fingerprint import MISSING_NAME, _resolve
 from numjit.functor.lowered import NotLowerable
-from numjit.functor.scalars.rules import ATTRIBUTES, RULES
+from numjit.functor.plain_numbers import ratio
+from numjit.functor.scalars.dual import Dual, unified
+from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES
 from numjit.functor.scalars.see_through_values import (
     ARITHMETIC,
     BY_VALUE,
@@ -32,6 +37,8 @@ from numjit.functor.scalars.see_through_values import (
     PYTHON_KINDS,
     SAMPLES,
     SYMBOLS,
+    SYMBOLS_OF_INTEGERS,
+    SYMBOLS_OF_MANY,
     WHOLE,
     WHOLE_KINDS,
     Known,
@@ -43,9 +50,20 @@ from numjit.functor.scalars.see_through_values import (
     torch_name,
 )
 from numjit.functor.scalars.torch_code import CODES, Operand
-from numjit.functor.scalars.types import Element, Strong, representation, result_element, unwrap
+from numjit.functor.scalars.types import Element, Strong, representation, unwrap
 
 __all__ = ["Program"]
+
+
+def _of_constants(key: Any, rule: Any, numbers: Sequence[Any]) -> Any:
+    """Compute with numbers that are known."""
+    if key is operator.truediv and not any(isinstance(number, complex) for number in numbers):
+        return ratio(*numbers)
+    for name, own in (*ATTRIBUTES.items(), *METHODS.items()):
+        if rule is own:
+            found = getattr(numbers[0], "conjugate" if name == "conj" else name)
+            return found() if name in METHODS else found
+    return key(*numbers)
 
 
 _NAMES = re.compile(r"\bv\d+\b")
@@ -58,6 +76,8 @@ class Program:
         self.default_dtype = default_dtype
         self.device = device
         self.gradients = gradients
+        #: Applies rules to duals, where a gradient is written; set by whoever makes duals.
+        self.tracer: Any = None
         self.lines: list[str] = []
         self.indent = 0
         self._names = 0
@@ -120,6 +140,9 @@ class Program:
         """Convert a value to another scalar type."""
         if value.kind == kind:
             return value
+        if isinstance(kind, Dual) or isinstance(value.kind, Dual):
+            found: Value = self.tracer.cast(self.tracer.traced(value), kind).value
+            return found
         dtype = representation(kind)
         operand = self.moved(value, dtype)
         if isinstance(kind, Strong) and not operand.is_tensor:
@@ -133,7 +156,7 @@ class Program:
         if all(kind == kinds[0] for kind in kinds):
             return kinds[0]
         if any(isinstance(kind, Strong) for kind in kinds):
-            return result_element(kinds)
+            return functools.reduce(unified, kinds)
         return max(kinds, key=ORDER.index)
 
     # -------------------------------------------------------------------------- operations
@@ -151,8 +174,15 @@ class Program:
         given = [value for value in values if value is not None]
         if not all(isinstance(value, Value) for value in given):
             raise NotLowerable(f"{rule.name} is given something other than numbers")
+        if any(isinstance(value.kind, Dual) for value in given):
+            return self.tracer.apply(rule, *(self.tracer.traced(value) for value in values)).value
         if not any(value.is_tensor for value in given):
-            return self._of_numbers(key, rule, values)
+            number = self._of_numbers(key, rule, values)
+            if number is not None:
+                return number
+            if key is round:  # of a number the rule of elements says nothing
+                rounded = self.apply(numjit_math.round, values)
+                return rounded if len(values) == 2 else self.cast(rounded, types.int64)
         is_plain = not any(isinstance(value.kind, Strong) for value in given)
         if is_plain and key in ARITHMETIC:
             values = given = [self.cast(v, types.int64) if v.kind == types.boolean else v for v in given]
@@ -187,32 +217,36 @@ class Program:
             operands[1] = Operand(values[1].code, is_tensor=False, constant=values[1].constant)
         return operands
 
-    def _of_numbers(self, key: Any, rule: Any, values: Sequence[Value | None]) -> Value:
-        """Compute with numbers alone: now where all are known, else in Python at the call."""
-        function = key if callable(key) else None
-        if function is None:
-            raise NotLowerable(f"{rule.name} of a number")
+    def _of_numbers(self, key: Any, rule: Any, values: Sequence[Value | None]) -> Value | None:
+        """Compute with numbers alone: now where all are known, else in Python at the call.
+
+        None where Python would raise, or might: torch then computes with tensors of the numbers.
+        """
         given = [value for value in values if value is not None]
         is_open = any(value.constant is None for value in given[key in POWERS :])
         if key in BY_VALUE and is_open and all(value.kind in WHOLE_KINDS for value in given):
             raise NotLowerable(f"{rule.name} of ints hangs on a number that only the call knows")
-        try:
-            if all(value.constant is not None for value in given):
-                return constant(function(*[None if value is None else value.constant for value in values]))
-            sample = function(*[SAMPLES[value.kind] for value in given])
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise NotLowerable(f"{rule.name} of numbers: {error}") from None
+        is_complex = any(value.kind == types.complex128 for value in given)
+        if all(value.constant is not None for value in given):
+            try:
+                found = _of_constants(key, rule, [v if v is None else v.constant for v in values])
+            except (ArithmeticError, TypeError, ValueError):
+                return None
+            if isinstance(found, complex) and not is_complex and key in (operator.pow, pow, math.pow):
+                return None  # a root of a negative number, which is NaN among floats
+            return constant(found)
+        if is_complex or not callable(key):
+            return None
+        are_whole = all(value.kind in (types.boolean, types.int64) for value in given)
+        symbol = SYMBOLS.get(key) or (SYMBOLS_OF_INTEGERS.get(key) if are_whole else None)
         codes = [value.code for value in given]
-        symbol = SYMBOLS.get(function)
-        if function is operator.truediv:
-            code = f"ratio({codes[0]}, {codes[1]})"
-        elif symbol is not None:
-            code = f"{symbol}{codes[0]}" if len(codes) == 1 else f"{codes[0]} {symbol} {codes[1]}"
-        elif function.__module__ in ("builtins", "math", "cmath"):
-            prefix = "" if function.__module__ == "builtins" else f"{function.__module__}."
-            code = f"{prefix}{function.__name__}({', '.join(codes)})"
+        if key in SYMBOLS_OF_MANY:
+            code = f"{SYMBOLS_OF_MANY[key]}({', '.join(codes)})"
+        elif symbol is not None and symbol.count("{}") == len(codes):
+            code = symbol.format(*codes)
         else:
-            raise NotLowerable(f"{rule.name} of a number that only the call knows")
+            return None
+        sample = key(*[SAMPLES[value.kind] for value in given])
         return Value(constant(sample).kind, self.let(code), is_tensor=False)
 
     def truth(self, value: Any) -> Value:
@@ -236,14 +270,24 @@ class Program:
         if condition.constant is not None:
             return (yes if condition.constant else no)(scope)
         if condition.is_tensor:
-            first = yes(Scope(scope.fn, scope, condition.code if self.gradients else "", self.indent))
-            inverse = self.let(f"torch.logical_not({condition.code})") if self.gradients else ""
-            second = no(Scope(scope.fn, scope, inverse, self.indent))
+            taken, left = self.arms(condition, scope)
+            first, second = yes(taken), no(left)
             return self._merged(first, second, lambda a, b: self._selected(condition.code, a, b))
         return self._branched(condition, scope, yes, no)
 
+    def arms(self, condition: Value, scope: Scope) -> list[Scope]:
+        """Return a scope for each arm of a condition on elements."""
+        masks = ["", ""]
+        if self.gradients and condition.is_tensor:
+            masks = [condition.code, self.let(f"torch.logical_not({condition.code})")]
+        return [Scope(scope.fn, scope, mask, self.indent) for mask in masks]
+
     def _selected(self, mask: str, yes: Value, no: Value) -> Value:
         kind = self.unified([yes, no])
+        if isinstance(kind, Dual):
+            pairs = zip(self.cast(yes, kind).members, self.cast(no, kind).members, strict=True)
+            members = tuple(self._selected(mask, first, second) for first, second in pairs)
+            return Value(kind, "", is_tensor=True, members=members)
         dtype = representation(kind)
         first, second = self.moved(yes, dtype), self.moved(no, dtype)
         if first.code == second.code:
@@ -267,9 +311,16 @@ class Program:
         endings: list[tuple[tuple[Value, Value], str, Any, bool]] = []
 
         def joined(first: Value, second: Value) -> Value:
-            if first.code == second.code and first.kind == second.kind:
+            if first.code == second.code and first.kind == second.kind and not first.members:
                 return first
             kind = self.unified([first, second])
+            if isinstance(kind, Dual):
+                sides = []
+                for place, side in enumerate((first, second)):
+                    self.lines = arms[place]
+                    sides.append(self.cast(side, kind).members)
+                members = tuple(joined(a, b) for a, b in zip(*sides, strict=True))
+                return Value(kind, "", is_tensor=True, members=members)
             name = self.name()
             is_tensor = isinstance(kind, Strong) or first.is_tensor or second.is_tensor
             endings.append(((first, second), name, representation(kind), is_tensor))

@@ -17,8 +17,9 @@ from numjit.functor.lowered import NotLowerable
 
 __all__ = [
     "ARITHMETIC", "BINARY", "BY_VALUE", "COMPARED", "LARGEST", "LIMIT", "NOTHING", "ORDER", "POWERS",
-    "PYTHON_KINDS", "SAMPLES", "SYMBOLS", "UNARY", "WHOLE", "WHOLE_KINDS", "Bind", "Known", "Marker", "Scope",
-    "Value", "bind_arguments", "constant", "lift", "torch_name",
+    "PYTHON_KINDS", "SAMPLES", "SYMBOLS", "SYMBOLS_OF_INTEGERS", "SYMBOLS_OF_MANY", "UNARY", "WHOLE",
+    "WHOLE_KINDS", "Bind", "Known", "Marker", "Scope", "Value", "bind_arguments", "constant", "lift",
+    "torch_name",
 ]  # fmt: skip
 
 #: More lines than this, from unrolled loops or early returns, take a compiler too long to be worth it.
@@ -46,7 +47,24 @@ COMPARED: dict[type[ast.cmpop], tuple[Any, str]] = {
     ast.Lt: (operator.lt, "<"), ast.LtE: (operator.le, "<="), ast.Gt: (operator.gt, ">"),
     ast.GtE: (operator.ge, ">="), ast.Eq: (operator.eq, "=="), ast.NotEq: (operator.ne, "!="),
 }  # fmt: skip
-SYMBOLS = dict((*BINARY.values(), *UNARY.values(), *COMPARED.values()))
+#: How Python computes with real numbers of which only their kinds are known, whatever their values: what
+#: could raise is a function of `numjit.functor.plain_numbers`.
+SYMBOLS = {
+    **{function: f"{{}} {symbol} {{}}" for function, symbol in COMPARED.values()},
+    **{function: f"{{}} {symbol} {{}}" for function, symbol in (BINARY[ast.Add], BINARY[ast.Sub], BINARY[ast.Mult])},
+    operator.neg: "-{}", operator.pos: "+{}", operator.not_: "not {}", operator.invert: "(-1 - {})",
+    operator.truediv: "ratio({}, {})", operator.floordiv: "floordiv({}, {})", operator.mod: "modulo({}, {})",
+    abs: "abs({})", float: "float({})", bool: "bool({})", operator.truth: "bool({})",
+}  # fmt: skip
+#: The same of integers and bools.
+SYMBOLS_OF_INTEGERS = {
+    **{function: f"{{}} {symbol} {{}}" for function, symbol in (BINARY[ast.BitAnd], BINARY[ast.BitOr], BINARY[ast.BitXor])},
+    operator.pow: "power({}, {})", pow: "power({}, {})", operator.lshift: "shift_left({}, {})",
+    operator.rshift: "shift_right({}, {})", int: "int({})", round: "int({})", math.floor: "int({})",
+    math.ceil: "int({})", math.trunc: "int({})",
+}  # fmt: skip
+#: Those of any number of operands.
+SYMBOLS_OF_MANY = {max: "max", min: "min"}
 ARITHMETIC = frozenset(
     {operator.add, operator.sub, operator.mul, operator.pow, operator.neg, operator.floordiv, operator.mod}
 )
@@ -76,18 +94,28 @@ class Value:
         The number itself where it is known already.
     fresh
         Whether a tensor is memory of its own.
+    members
+        Of a dual: its value, then its tangents. It has no text of its own.
     """
 
-    __slots__ = ("code", "constant", "fresh", "is_tensor", "kind")
+    __slots__ = ("code", "constant", "fresh", "is_tensor", "kind", "members")
 
     def __init__(
-        self, kind: Any, code: str, *, is_tensor: bool, constant: Any = None, fresh: bool = True
+        self,
+        kind: Any,
+        code: str,
+        *,
+        is_tensor: bool,
+        constant: Any = None,
+        fresh: bool = True,
+        members: tuple[Value, ...] = (),
     ) -> None:
         self.kind = kind
         self.code = code
         self.is_tensor = is_tensor
         self.constant = constant
         self.fresh = fresh
+        self.members = members
 
 
 class Known:

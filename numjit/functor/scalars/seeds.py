@@ -19,7 +19,7 @@ from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.tracing import Traced, Tracer, call
 from numjit.functor.scalars.types import RefusalError, Strong, argument_type, unwrap
 
-__all__ = ["DirectionType", "register_seeds"]
+__all__ = ["DirectionType", "pulled", "register_seeds", "seeded"]
 
 
 class DirectionType(types.Opaque):  # type: ignore[misc]
@@ -30,7 +30,8 @@ class DirectionType(types.Opaque):  # type: ignore[misc]
         super().__init__(f"numjit.{direction}")
 
 
-def _seed(tracer: Tracer, direction: Direction, parameters: Sequence[Traced]) -> Traced:
+def seeded(tracer: Tracer, direction: Direction, parameters: Sequence[Traced]) -> Traced:
+    """Return a parameter with its derivatives by itself, or with a given tangent."""
     given = parameters[direction.position]
     level = 1 + max(level_of(parameter.kind) for parameter in parameters)
     if not isinstance(given.kind, Strong) or not is_inexact(given.kind.dtype):
@@ -71,12 +72,14 @@ def _results(tracer: Tracer, results: Traced) -> list[Traced]:
     ]
 
 
-def _pull(tracer: Tracer, direction: Direction, results: Traced, parameters: Sequence[Traced]) -> Traced:
+def pulled(
+    tracer: Tracer, direction: Direction, results: Sequence[Traced], parameters: Sequence[Traced]
+) -> Traced:
     """Return the sum over all results of ``real(conj(gradient) * tangent)``, for each part of a parameter."""
     level = 1 + max(level_of(parameter.kind) for parameter in parameters)
     element = element_of(parameters[direction.position].kind)
     total: Traced | None = None
-    for result, place in zip(_results(tracer, results), direction.gradients, strict=True):
+    for result, place in zip(results, direction.gradients, strict=True):
         if place is None:
             continue
         _check_result(result)
@@ -111,9 +114,11 @@ def _is_complex(given: Traced) -> bool:
     return argument is not None and argument.dtype.is_complex
 
 
-def _push(tracer: Tracer, output: Direction, results: Traced, parameters: Sequence[Traced]) -> Traced:
+def _push(
+    tracer: Tracer, output: Direction, results: Sequence[Traced], parameters: Sequence[Traced]
+) -> Traced:
     level = 1 + max(level_of(parameter.kind) for parameter in parameters)
-    result = _results(tracer, results)[output.position]
+    result = results[output.position]
     _check_result(result)
     value, tangents = tracer.parts(result, level)
     if 0 in tangents:
@@ -126,9 +131,10 @@ def _apply(function: Any, tracer: Tracer, kinds: Sequence[Any], values: Sequence
         Traced(tracer, unwrap(kind), value) for kind, value in zip(kinds[1:], values[1:], strict=True)
     ]
     if function is seed:
-        return _seed(tracer, kinds[0].direction, operands)
-    take = _pull if function is pull else _push
-    return take(tracer, kinds[0].direction, operands[0], operands[1:])
+        return seeded(tracer, kinds[0].direction, operands)
+    results, parameters = _results(tracer, operands[0]), operands[1:]
+    take = pulled if function is pull else _push
+    return take(tracer, kinds[0].direction, results, parameters)
 
 
 def register_seeds(target: Any, machine: Machine) -> None:

@@ -1,6 +1,6 @@
 """Special functions of real floats that the C library or libdevice lacks, emitted the same for both.
 
-Formulas are written on `_Real`, which emits LLVM for Python's operators, and without branches, so that
+Formulas are written on `Real`, which emits LLVM for Python's operators, and without branches, so that
 loops over them vectorise on the CPU and threads of a warp stay together on the GPU.
 """
 
@@ -18,6 +18,7 @@ from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
 
 __all__ = [
+    "Real",
     "digamma",
     "erfinv",
     "fma",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 
-class _Real:
+class Real:
     """An emitted value of a real float dtype, or the formula that it is part of."""
 
     def __init__(self, emitter: Emitter, dtype: DType, value: Any) -> None:
@@ -44,51 +45,71 @@ class _Real:
         self.dtype = dtype
         self.value = value
 
-    def of(self, other: Any) -> _Real:
+    def of(self, other: Any) -> Real:
         """Return a Python number or an LLVM value beside this one."""
-        if isinstance(other, _Real):
+        if isinstance(other, Real):
             return other
         value = self.emitter.constant(self.dtype, other) if isinstance(other, int | float) else other
-        return _Real(self.emitter, self.dtype, value)
+        return Real(self.emitter, self.dtype, value)
 
-    def call(self, name: str, *others: Any) -> _Real:
+    def call(self, name: str, *others: Any) -> Real:
         """Call a math function."""
         return self.of(self.emitter.math(name, self.dtype, self.value, *(self.of(o).value for o in others)))
 
-    def where(self, condition: Any, otherwise: Any) -> _Real:
+    def where(self, condition: Any, otherwise: Any) -> Real:
         """Choose between this value, where an ``i1`` holds, and another."""
         return self.of(self.emitter.builder.select(condition, self.value, self.of(otherwise).value))
+
+    def abs(self) -> Real:
+        """Return the magnitude."""
+        return self.call("fabs")
+
+    def signed(self, other: Any) -> Real:
+        """Return this magnitude with the sign of another value."""
+        return self.call("copysign", other)
+
+    def is_finite(self) -> Any:
+        """Return an ``i1``: neither infinite nor NaN."""
+        return self.abs().is_("<", math.inf)
+
+    def is_infinite(self) -> Any:
+        """Return an ``i1``: one of the infinities."""
+        return self.abs().is_("==", math.inf)
+
+    def is_nan(self) -> Any:
+        """Return an ``i1``: not a number."""
+        return self.emitter.builder.fcmp_unordered("uno", self.value, self.value)
 
     def is_(self, symbol: str, other: Any) -> Any:
         """Compare to an ``i1``; no comparison holds for NaN."""
         return self.emitter.builder.fcmp_ordered(symbol, self.value, self.of(other).value)
 
-    def __add__(self, other: Any) -> _Real:
+    def __add__(self, other: Any) -> Real:
         return self.of(self.emitter.builder.fadd(self.value, self.of(other).value))
 
-    def __sub__(self, other: Any) -> _Real:
+    def __sub__(self, other: Any) -> Real:
         return self.of(self.emitter.builder.fsub(self.value, self.of(other).value))
 
-    def __rsub__(self, other: Any) -> _Real:
+    def __rsub__(self, other: Any) -> Real:
         return self.of(other) - self
 
-    def __mul__(self, other: Any) -> _Real:
+    def __mul__(self, other: Any) -> Real:
         return self.of(self.emitter.builder.fmul(self.value, self.of(other).value))
 
-    def __truediv__(self, other: Any) -> _Real:
+    def __truediv__(self, other: Any) -> Real:
         return self.of(self.emitter.builder.fdiv(self.value, self.of(other).value))
 
-    def __rtruediv__(self, other: Any) -> _Real:
+    def __rtruediv__(self, other: Any) -> Real:
         return self.of(other) / self
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __neg__(self) -> _Real:
+    def __neg__(self) -> Real:
         return self.of(self.emitter.neg(self.dtype, self.value))
 
 
-def _polynomial(x: _Real, coefficients: Sequence[float]) -> _Real:
+def _polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     """Evaluate a polynomial, its highest coefficient first."""
     result = x.of(coefficients[0])
     for coefficient in coefficients[1:]:
@@ -96,7 +117,7 @@ def _polynomial(x: _Real, coefficients: Sequence[float]) -> _Real:
     return result
 
 
-def _chebyshev(x: _Real, coefficients: Sequence[float]) -> _Real:
+def _chebyshev(x: Real, coefficients: Sequence[float]) -> Real:
     """Evaluate a Chebyshev series at x / 2, its highest coefficient first (Clenshaw, as in Cephes)."""
     # What is left out is below a quarter of the last bit of the result.
     least = 1e-9 if x.dtype.itemsize == 4 else 0.0
@@ -113,13 +134,13 @@ def _chebyshev(x: _Real, coefficients: Sequence[float]) -> _Real:
 
 def sigmoid(emitter: Emitter, dtype: DType, value: Any) -> Any:
     """Logistic function."""
-    x = _Real(emitter, dtype, value)
+    x = Real(emitter, dtype, value)
     return (1.0 / (1.0 + (-x).call("exp"))).value
 
 
 def rsqrt(emitter: Emitter, dtype: DType, value: Any) -> Any:
     """Reciprocal of the square root."""
-    x = _Real(emitter, dtype, value)
+    x = Real(emitter, dtype, value)
     return (x.call("rsqrt") if emitter.machine.is_ptx else 1.0 / x.call("sqrt")).value
 
 
@@ -132,14 +153,14 @@ def fma(emitter: Emitter, dtype: DType, x: Any, y: Any, z: Any) -> Any:
 
 def sinc(emitter: Emitter, dtype: DType, value: Any) -> Any:
     """``sin(pi * x) / (pi * x)``, 1 at 0."""
-    x = _Real(emitter, dtype, value)
+    x = Real(emitter, dtype, value)
     turned = x * math.pi
     return x.of(1.0).where(x.is_("==", 0.0), turned.call("sin") / turned).value
 
 
 def logit(emitter: Emitter, dtype: DType, value: Any, eps: Any) -> Any:
     """``log(x / (1 - x))``, of x moved into ``[eps, 1 - eps]`` unless `eps` is None."""
-    x = _Real(emitter, dtype, value)
+    x = Real(emitter, dtype, value)
     if eps is not None:
         low = x.of(eps)
         high = 1.0 - low
@@ -149,14 +170,14 @@ def logit(emitter: Emitter, dtype: DType, value: Any, eps: Any) -> Any:
 
 def xlogy(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
     """``x * log(y)``, 0 where x is 0 and y is no NaN."""
-    x, y = _Real(emitter, dtype, first), _Real(emitter, dtype, second)
+    x, y = Real(emitter, dtype, first), Real(emitter, dtype, second)
     is_zero = emitter.builder.and_(x.is_("==", 0.0), y.is_("ord", y))
     return x.of(0.0).where(is_zero, x * y.call("log")).value
 
 
 def logaddexp(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
     """``log(exp(x) + exp(y))`` that does not overflow."""
-    x, y = _Real(emitter, dtype, first), _Real(emitter, dtype, second)
+    x, y = Real(emitter, dtype, first), Real(emitter, dtype, second)
     larger = x.where(x.is_(">", y), y)
     distance = (x - y).call("fabs")
     total = larger + (-distance).call("exp").call("log1p")
@@ -166,7 +187,7 @@ def logaddexp(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
 
 def softplus(emitter: Emitter, dtype: DType, value: Any, beta: Any, threshold: Any) -> Any:
     """``log(1 + exp(beta * x)) / beta``, x itself where ``beta * x`` exceeds `threshold`."""
-    x = _Real(emitter, dtype, value)
+    x = Real(emitter, dtype, value)
     scaled = x * x.of(beta)
     smooth = scaled.call("exp").call("log1p") / x.of(beta)
     return x.where(scaled.is_(">", x.of(threshold)), smooth).value
@@ -174,7 +195,7 @@ def softplus(emitter: Emitter, dtype: DType, value: Any, beta: Any, threshold: A
 
 def ldexp(emitter: Emitter, dtype: DType, value: Any, exponent: Any) -> Any:
     """``x * 2**n`` in two steps, so that the power alone neither overflows nor vanishes."""
-    x, n = _Real(emitter, dtype, value), _Real(emitter, dtype, exponent)
+    x, n = Real(emitter, dtype, value), Real(emitter, dtype, exponent)
     half = (n * 0.5).call("trunc")
     return (x * half.call("exp2") * (n - half).call("exp2")).value
 
@@ -199,7 +220,7 @@ _TAIL_BELOW = (1.637067800, 3.543889200, 1.0)
 
 def erfinv(emitter: Emitter, dtype: DType, value: Any) -> Any:
     """Inverse error function: infinite at 1 and -1, NaN beyond."""
-    given = _Real(emitter, dtype, value)
+    given = Real(emitter, dtype, value)
     if emitter.machine.is_ptx:
         return given.call("erfinv").value
     y = given.call("fabs")
@@ -235,7 +256,7 @@ _ROOT_Q = (
 _ASYMPTOTIC = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 
 
-def _root(x: _Real) -> tuple[float, float]:
+def _root(x: Real) -> tuple[float, float]:
     """Return the root as a sum whose first part is exact in the dtype."""
     if x.dtype.itemsize == 8:
         return _ROOT
@@ -248,7 +269,7 @@ def digamma(emitter: Emitter, dtype: DType, value: Any) -> Any:
 
     NaN at the negative integers and -infinity; infinite with the other sign at zeros, as torch's.
     """
-    given = _Real(emitter, dtype, value)
+    given = Real(emitter, dtype, value)
     zero = given.of(0.0)
     is_reflected = given.is_("<=", -1.0)
     x = (1.0 - given).where(is_reflected, given)
@@ -317,7 +338,7 @@ _I0_FAR = (
 
 def i0(emitter: Emitter, dtype: DType, value: Any) -> Any:
     """Bessel function I0: modified, of the first kind, of order 0."""
-    given = _Real(emitter, dtype, value)
+    given = Real(emitter, dtype, value)
     if emitter.machine.is_ptx:
         return given.call("cyl_bessel_i0").value
     x = given.call("fabs")
@@ -356,7 +377,7 @@ _I1_FAR = (
 
 def i1(emitter: Emitter, dtype: DType, value: Any) -> Any:
     """Bessel function I1, the derivative of I0."""
-    given = _Real(emitter, dtype, value)
+    given = Real(emitter, dtype, value)
     if emitter.machine.is_ptx:
         return given.call("cyl_bessel_i1").value
     x = given.call("fabs")

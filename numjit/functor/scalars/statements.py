@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from numjit import math as numjit_math
 from numjit.functor.lowered import NotLowerable
 from numjit.functor.scalars.calls import invoke
 from numjit.functor.scalars.rules import ATTRIBUTES, METHODS
@@ -267,19 +268,30 @@ def _call(program: Program, node: ast.Call, scope: Scope) -> Any:
             raise NotLowerable("it calls with **")
         keywords[keyword.arg] = evaluate(program, keyword.value, scope)
     arguments: list[Any] = []
-    for argument in node.args:
+    scopes = [scope] * len(node.args)
+    for place, argument in enumerate(node.args):
         if isinstance(argument, ast.Starred):
             arguments += evaluate(program, argument.value, scope)
         else:
-            arguments.append(evaluate(program, argument, scope))
+            arguments.append(evaluate(program, argument, scopes[place]))
+        if place == 0 and program.gradients and len(scopes) == 3 and _chooses(program, node.func, scope):
+            scopes[1:] = program.arms(program.truth(arguments[0]), scope)
     if isinstance(node.func, ast.Attribute):
         owner = evaluate(program, node.func.value, scope)
         if isinstance(owner, Value):
             rule = METHODS.get(node.func.attr)
             if rule is None or arguments or keywords:
                 raise NotLowerable(f"it calls the method {node.func.attr}()")
-            return program.apply(rule, [owner]) if owner.is_tensor else owner
+            return program.apply(rule, [owner])
     return invoke(program, evaluate(program, node.func, scope), arguments, keywords)
+
+
+def _chooses(program: Program, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is ``numjit.math.where``, whose operands are arms of a condition."""
+    if isinstance(node, ast.Attribute | ast.Name):
+        target = evaluate(program, node, scope)
+        return isinstance(target, Known) and target.value is numjit_math.where
+    return False
 
 
 def _attribute(program: Program, node: ast.Attribute, scope: Scope) -> Any:
@@ -290,10 +302,7 @@ def _attribute(program: Program, node: ast.Attribute, scope: Scope) -> Any:
             raise NotLowerable(f"{owner.value!r} has no {node.attr!r}")
         return lift(found)
     if isinstance(owner, Value) and node.attr in ATTRIBUTES:
-        if owner.is_tensor:
-            return program.apply(ATTRIBUTES[node.attr], [owner])
-        if owner.constant is not None:
-            return constant(getattr(owner.constant, node.attr))
+        return program.apply(ATTRIBUTES[node.attr], [owner])
     raise NotLowerable(f"it takes the attribute {node.attr!r}")
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from numjit import math as numjit_math
 from numjit.dtypes import DType
 from numjit.functor.lowered import NotLowerable
+from numjit.functor.scalars.derivatives import BESSEL_I1
 from numjit.functor.scalars.rules import ATTRIBUTES, METHODS
 
 __all__ = ["CODES", "Operand", "Writer"]
@@ -281,6 +282,11 @@ def _i0(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str
     return f"torch.where(torch.isinf({x}), torch.abs({x}), torch.i0({x}))"
 
 
+def _i1(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    x = _tensor(writer, dtype, operands[0])
+    return f"torch.where(torch.isinf({x}), {x}, torch.special.i1({x}))"
+
+
 def _question(name: str, of_integers: str) -> Code:
     def code(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
         if dtype.kind in "fc":
@@ -314,6 +320,11 @@ def _complex(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -
         return x
     y = _tensor(writer, dtype, operands[1])
     return f"torch.complex(torch.real({x}) - torch.imag({y}), torch.imag({x}) + torch.real({y}))"
+
+
+def _rect(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    size, angle = (writer.let(f"torch.real({_tensor(writer, dtype, operand)})") for operand in operands)
+    return f"torch.complex({size} * torch.cos({angle}), {size} * torch.sin({angle}))"
 
 
 def _part(name: str) -> Code:
@@ -414,6 +425,7 @@ def _table() -> dict[Any, Code]:
     table[math.degrees], table[math.radians] = _scaled(180.0 / math.pi), _scaled(math.pi / 180.0)
     table[math.log] = table[cmath.log] = _log
     table[cmath.phase] = _call("angle")
+    table[cmath.rect] = _rect
     table[numjit_math.log] = _call("log")
     table[numjit_math.round] = _round
     table[numjit_math.remainder] = _remainder("remainder")
@@ -422,6 +434,7 @@ def _table() -> dict[Any, Code]:
     table[numjit_math.logit] = _logit
     table[numjit_math.softplus] = _softplus
     table[numjit_math.i0] = _i0
+    table[BESSEL_I1] = _i1
     table[numjit_math.sign] = table[numjit_math.sgn] = _sign
     table[numjit_math.signbit] = _call("signbit")
     table[numjit_math.bitwise_not] = _call("bitwise_not")

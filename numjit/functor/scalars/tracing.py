@@ -180,27 +180,27 @@ class Tracer:
         if not isinstance(kind, Dual) or kind.level != level:
             return given, {}
 
-        def member(place: int, part: Any) -> Traced:
-            value = None
-            if self.emitter is not None:
-                value = self.emitter.builder.extract_value(given.value, place)
-            return Traced(self, part, value)
-
         tangents = {
-            direction: member(place, tangent) for place, (direction, tangent) in enumerate(kind.tangents, 1)
+            direction: self._member(given, place, tangent)
+            for place, (direction, tangent) in enumerate(kind.tangents, 1)
         }
-        return member(0, kind.value), tangents
+        return self._member(given, 0, kind.value), tangents
+
+    def _member(self, given: Traced, place: int, kind: Any) -> Traced:
+        value = None
+        if self.emitter is not None:
+            value = self.emitter.builder.extract_value(given.value, place)
+        return Traced(self, kind, value)
 
     def join(self, level: int, value: Traced, tangents: dict[int, Traced]) -> Traced:
         """Return the dual of a value and its tangents."""
         directions = sorted(tangents)
         kind = Dual(level, value.kind, tuple((d, tangents[d].kind) for d in directions))
-        if self.emitter is None:
-            return Traced(self, kind, None)
         return self._pack(kind, [value, *(tangents[d] for d in directions)])
 
     def _pack(self, kind: Dual, members: Sequence[Traced]) -> Traced:
-        assert self.emitter is not None
+        if self.emitter is None:
+            return Traced(self, kind, None)
         structure = self.emitter.context.get_value_type(kind)
         packed = ir.Constant(structure, ir.Undefined)
         for place, member in enumerate(members):
@@ -211,7 +211,7 @@ class Tracer:
         """Return zero as a strong type has it."""
         if isinstance(kind, Dual):
             members = [self.zero(kind.value), *(self.zero(tangent) for _, tangent in kind.tangents)]
-            return Traced(self, kind, None) if self.emitter is None else self._pack(kind, members)
+            return self._pack(kind, members)
         return self.cast(self.scalar(0.0), kind)
 
     def cast(self, given: Traced, kind: Any) -> Traced:
@@ -219,13 +219,7 @@ class Tracer:
         if given.kind == kind:
             return given
         if not isinstance(kind, Dual):
-            given = self._plain(given, kind)
-            value = None
-            if self.emitter is not None:
-                source, target = representation(given.kind), representation(kind)
-                value = self.emitter.convert(self.emitter.unpack(source, given.value), source, target)
-                value = self.emitter.pack(target, value)
-            return Traced(self, kind, value, given.literal)
+            return self._converted(self._plain(given, kind), kind)
         if level_of(given.kind) > kind.level:
             raise RefusalError(f"a derivative would be lost here; keep the value in one type, {REMEDY}")
         value, tangents = self.parts(given, kind.level)
@@ -237,7 +231,16 @@ class Tracer:
             members.append(
                 self.cast(tangents[direction], tangent) if direction in tangents else self.zero(tangent)
             )
-        return Traced(self, kind, None) if self.emitter is None else self._pack(kind, members)
+        return self._pack(kind, members)
+
+    def _converted(self, given: Traced, kind: Any) -> Traced:
+        """Convert a scalar without derivatives."""
+        value = None
+        if self.emitter is not None:
+            source, target = representation(given.kind), representation(kind)
+            value = self.emitter.convert(self.emitter.unpack(source, given.value), source, target)
+            value = self.emitter.pack(target, value)
+        return Traced(self, kind, value, given.literal)
 
     def _plain(self, given: Traced, kind: Any) -> Traced:
         """Return a scalar without derivatives: integers may shed the dual that they were made of."""
@@ -278,10 +281,15 @@ class Tracer:
         kinds = [scalar.kind for scalar in scalars]
         if any(level_of(kind) for kind in kinds):
             return self._apply_dual(rule, scalars)
+        return self._lowered(rule, scalars)
+
+    def _lowered(self, rule: Rule, operands: Sequence[Traced]) -> Traced:
+        """Apply a rule to scalars without derivatives."""
+        kinds = [operand.kind for operand in operands]
         _, result = rule.resolve(kinds)
         value = None
         if self.emitter is not None:
-            value = rule.lower(self.emitter, kinds, [scalar.value for scalar in scalars])
+            value = rule.lower(self.emitter, kinds, [operand.value for operand in operands])
         return Traced(self, result, value)
 
     def _apply_dual(self, rule: Rule, operands: list[Traced]) -> Traced:
