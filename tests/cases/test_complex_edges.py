@@ -31,7 +31,9 @@ BEYOND = {
     "sgn": lambda z: z / abs(z) if z else mpmath.mpc(0),
     "sinc": lambda z: mpmath.sin(mpmath.pi * z) / (mpmath.pi * z) if z else mpmath.mpc(1),
 }
-DTYPES = pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=["complex64", "complex128"])
+DTYPES = pytest.mark.parametrize(
+    "dtype", [torch.complex64, torch.complex128], ids=["complex64", "complex128"]
+)
 
 
 def grid(dtype, *, finite=False):
@@ -50,7 +52,9 @@ def unequal(found, wanted, tolerance):
     """Return where a part is neither equal, nor NaN in both, nor near."""
     bad = numpy.zeros(found.shape, bool)
     info = numpy.finfo(found.real.dtype)
-    signless = numpy.isnan(wanted.real) | numpy.isnan(wanted.imag)  # the C standard leaves the other's sign open
+    signless = numpy.isnan(wanted.real) | numpy.isnan(
+        wanted.imag
+    )  # the C standard leaves the other's sign open
     with numpy.errstate(all="ignore"):
         for one, other in ((found.real, wanted.real), (found.imag, wanted.imag)):
             same = (one == other) | (numpy.isnan(one) & numpy.isnan(other))

@@ -174,6 +174,13 @@ _EXACT = {
 }  # fmt: skip
 
 
+def _overflows(rule: Any, tensors: list[Any], dtype: torch.dtype) -> torch.Tensor | None:
+    if rule.name not in ("+", "-", "*", "neg", "abs"):
+        return None
+    wide = rule.answer(*(t.to(torch.float64) if isinstance(t, torch.Tensor) else float(t) for t in tensors))
+    return wide.abs() >= 0.999999 * 2.0 ** (8 * dtype.itemsize - 1)
+
+
 def _numbers_only(values: list[Any]) -> bool:
     return not any(isinstance(value, Value) for value in values)
 
@@ -297,8 +304,11 @@ class Run:
             if (self.fused and rule.name in ("+", "-", "*", "/", "sum", "**"))
             else rule.ulps
         )
-        if data.dtype.is_complex and rule.name in ("*", "/"):
-            ulps = 8.0
+        if data.dtype.is_complex and rule.name not in _EXACT:
+            ulps = max(ulps, 8.0)
+        if self.cpp is not None and self.fused and data.dtype in (torch.int32, torch.int64):
+            # Signed integers that overflow are C++'s undefined behaviour, which NVRTC makes use of.
+            unsure = _either(unsure, _overflows(rule, tensors, data.dtype))
         error: torch.Tensor | None = None
         if any(isinstance(v, Value) and v.error is not None for v in values) and rule.name not in _EXACT:
             ulps = max(ulps, 1.0)  # what goes in may differ, and then be rounded another way

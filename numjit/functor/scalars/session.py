@@ -22,6 +22,7 @@ from numba.core import types
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
 from numjit.functor.bytecode import unsupported_statement
+from numjit.functor.copied_exits import with_one_exit
 from numjit.functor.markers import Direction, Primal, index
 from numjit.functor.powers import has_powers
 from numjit.functor.scalars import diagnosis
@@ -102,7 +103,7 @@ class Session:
         self._running.append(fn)
         outer, self.signs = self.signs, signs
         try:
-            compiled = self.target.compile(self, fn, arguments, indexed=indexed)
+            compiled = self.target.compile(self, with_one_exit(fn), arguments, indexed=indexed)
             self.functions.add(compiled.fndesc.llvm_func_name)
             return compiled
         except CompilationError:
