@@ -1,6 +1,6 @@
 """One exit where CPython's compiler has copied it into the branches that lead there.
 
-From Python 3.12 on, ``return f(a if c else b)``, and ``return f(z)`` after an ``if`` that sets ``z``, end each
+From Python 3.12 on, ``return f(a if c else b)``, or ``return f(z)`` after an ``if`` that sets ``z``, end each
 branch with a copy of what comes after it, if that is short. The copies say the same of Python's objects, but
 not of typed ones: each is typed by its branch alone, so that `f` would be computed in the dtype of `a` here
 and of `b` there. As written there is one `f`, of what both promote to.
