@@ -15,7 +15,7 @@ import numpy as np
 
 from numjit.arrays.numpy_arrays import from_numpy_dtype
 from numjit.arrays.stated import ADDRESSES, has_elements
-from numjit.arrays.view import ArrayView, Device, cuda
+from numjit.arrays.view import FIRST_ADDRESS, ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
@@ -133,7 +133,12 @@ def _view(
     dtype, strides, filled = _layout(typestr, shape, byte_strides)
     if not filled:
         pointer = 0
-    elif not 0 < pointer < ADDRESSES:
+    elif pointer < FIRST_ADDRESS:
+        raise UnsupportedArrayError(
+            f"a {dtype} array of shape {tuple(shape)} says that its elements are at {pointer:#x} "
+            "(__cuda_array_interface__); pass one whose memory was not freed"
+        )
+    elif pointer >= ADDRESSES:
         raise UnsupportedArrayError(
             f"__cuda_array_interface__ states elements of shape {shape} at address {pointer:#x}; pass an "
             "array that has memory"

@@ -13,7 +13,7 @@ from numjit import dtypes
 from numjit.arrays.cuda_interface import library_of
 from numjit.arrays.foreign_errors import passes_through, refused
 from numjit.arrays.stated import ADDRESSES, MOST_DIMENSIONS, has_elements
-from numjit.arrays.view import CPU, ArrayView, Device, cuda
+from numjit.arrays.view import CPU, FIRST_ADDRESS, ArrayView, Device, cuda
 from numjit.dtypes import DType
 from numjit.errors import UnsupportedArrayError, UnsupportedDtypeError
 from numjit.semantics import contiguous_strides
@@ -140,6 +140,11 @@ def read(array: Any, device: Device, stream: int) -> ArrayView:
     if has_elements(shape, strides, dtype.itemsize):
         base = tensor.data
         pointer = (base or 0) + tensor.byte_offset
+        if pointer < FIRST_ADDRESS:
+            raise UnsupportedArrayError(
+                f"a {dtype} array of shape {shape} says that its elements are at {pointer:#x} (DLPack); pass "
+                "one whose memory was not freed"
+            )
         if base is None or pointer >= ADDRESSES:
             raise UnsupportedArrayError("a DLPack array of elements has no address; pass one that has memory")
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, shown
 
-__all__ = ["CPU", "META", "ArrayView", "Device", "as_device", "cuda"]
+__all__ = ["CPU", "FIRST_ADDRESS", "META", "ArrayView", "Device", "as_device", "cuda"]
+
+#: No platform has memory in the first page: what claims to have elements there had its memory taken away.
+FIRST_ADDRESS = 1 << 12
 
 
 _devices: dict[tuple[str, int], Device] = {}

@@ -184,7 +184,7 @@ DLPACK = {
     "huge stride": lambda: Export(capsule(strides=(2**62,))),
     "no address": lambda: Export(capsule(data=None)),
     "offset past the end": lambda: Export(capsule(byte_offset=2**64 - 4)),
-    "no address but an offset": lambda: Export(capsule(data=None, byte_offset=64)),
+    "no address but an offset": lambda: Export(capsule(data=None, byte_offset=1 << 20)),
     "no shape": lambda: Export(capsule(shape=(4,), shape_=None)) if False else Export(_no_shape()),
     "misaligned": lambda: Export(capsule(byte_offset=1)),
     "lanes": lambda: Export(capsule(lanes=4)),

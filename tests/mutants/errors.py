@@ -61,7 +61,7 @@ MUTANTS = [
     Mutant(
         "D14 an address of nothing is read by the interface",
         "numjit/arrays/cuda_interface.py",
-        "    elif not 0 < pointer < ADDRESSES:",
+        "    elif pointer < FIRST_ADDRESS:",
         "    elif pointer < 0:",
         f"{_PROTOCOLS} -k interface",
     ),
