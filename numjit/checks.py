@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
@@ -10,6 +11,9 @@ from typing import Any, NoReturn
 from numjit.errors import NumjitError, OptionError, kind_of, shown
 
 __all__ = ["Checks", "is_a"]
+
+#: No option holds as many; an iterator may never end.
+_MOST_MEMBERS = 1 << 16
 
 
 def is_a(value: Any, kind: Any) -> bool:
@@ -64,10 +68,10 @@ class Checks:
         found: tuple[Any, ...] | None = None
         if not is_a(value, str | bytes | bytearray | Mapping) and is_a(value, Iterable):
             try:
-                found = tuple(value)
+                found = tuple(itertools.islice(value, _MOST_MEMBERS))
             except Exception:  # noqa: BLE001 - whatever its iterator raises
                 found = None
-        if found is None:
+        if found is None or len(found) == _MOST_MEMBERS:
             self.refuse(option, value, wanted)
         return found
 

@@ -11,6 +11,7 @@ __all__ = [
     "CompilationError",
     "DeviceError",
     "FunctorError",
+    "KeywordError",
     "LaunchError",
     "NumjitError",
     "OptionError",
@@ -48,6 +49,12 @@ class PromotionError(NumjitError, TypeError):
 
 class ArgumentError(NumjitError, TypeError):
     """A call whose arguments do not match the functor's parameters."""
+
+
+class KeywordError(ArgumentError, KeyError):
+    """A keyword that a function of `numjit.jiterator` did not declare; torch's is a KeyError."""
+
+    __str__ = Exception.__str__  # a KeyError's own puts quotes around the message
 
 
 class BroadcastError(NumjitError, ValueError):

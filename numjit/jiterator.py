@@ -18,7 +18,7 @@ from numjit.call import Call
 from numjit.checks import Checks
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise
-from numjit.errors import ArgumentError, FunctorError, NumjitError, without_frames
+from numjit.errors import ArgumentError, FunctorError, KeywordError, NumjitError, without_frames
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
@@ -82,12 +82,15 @@ class _JittedFunction(FastCallable):
 
         Raises
         ------
-        KeyError
-            A keyword that was not declared.
+        KeywordError
+            A keyword that was not declared; it is a KeyError, too.
         """
         for keyword in kwargs:
             if keyword not in self.kwargs_dict:
-                raise KeyError(f"{keyword} is not declared in function definition")
+                raise KeywordError(
+                    f"{self.__name__}(): {keyword} is not declared in function definition; leave it out, or "
+                    "declare it with a default where the function is made"
+                )
         if is_traced():
             detached = tuple(t.detach() if hasattr(t, "detach") else t for t in tensors)
             traced = call_traced(self._operation, detached, kwargs, None)

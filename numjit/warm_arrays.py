@@ -76,7 +76,7 @@ def _not_here(_array: Any) -> None:
 def _peek_of(kind: type) -> _Looks:
     reader = protocol_reader(kind)
     found: _Looks = None if reader else _not_here, reader
-    if kind.__module__.partition(".")[0] == "cupy" and kind is getattr(
+    if str(kind.__module__).partition(".")[0] == "cupy" and kind is getattr(
         sys.modules.get("cupy"), "ndarray", None
     ):
         found = _peek_cupy, None

@@ -133,10 +133,15 @@ def _view(
     dtype, strides, filled = _layout(typestr, shape, byte_strides)
     if not filled:
         pointer = 0
-    elif not FIRST_ADDRESS <= pointer < ADDRESSES:
+    elif pointer < FIRST_ADDRESS:
         raise UnsupportedArrayError(
             f"a {dtype} array of shape {tuple(shape)} says that its elements are at {pointer:#x} "
-            "(__cuda_array_interface__); pass one that has memory"
+            "(__cuda_array_interface__); pass one whose memory was not freed"
+        )
+    elif pointer >= ADDRESSES:
+        raise UnsupportedArrayError(
+            f"__cuda_array_interface__ states elements of shape {shape} at address {pointer:#x}; pass an "
+            "array that has memory"
         )
     elif pointer % dtype.itemsize:
         raise UnsupportedArrayError(

@@ -138,12 +138,15 @@ def read(array: Any, device: Device, stream: int) -> ArrayView:
     dtype = _dtype(tensor)
     pointer = 0
     if has_elements(shape, strides, dtype.itemsize):
-        pointer = (tensor.data or 0) + tensor.byte_offset
-        if not FIRST_ADDRESS <= pointer < ADDRESSES:
+        base = tensor.data
+        pointer = (base or 0) + tensor.byte_offset
+        if pointer < FIRST_ADDRESS:
             raise UnsupportedArrayError(
                 f"a {dtype} array of shape {shape} says that its elements are at {pointer:#x} (DLPack); pass "
-                "one that has memory"
+                "one whose memory was not freed"
             )
+        if base is None or pointer >= ADDRESSES:
+            raise UnsupportedArrayError("a DLPack array of elements has no address; pass one that has memory")
     if pointer % (dtype.real.itemsize if device is CPU else dtype.itemsize):
         raise UnsupportedArrayError(f"the elements of a {dtype} array (DLPack) are not aligned; pass a copy")
     library = library_of(type(array)) or "dlpack"

@@ -469,6 +469,14 @@ def test_all_that_is_public_is_known_here():
     assert names == elsewhere | {name for name in PUBLIC if "." not in name}
 
 
+def test_a_keyword_that_a_drop_in_function_did_not_declare():
+    made = jiterator.create_jit_fn(TEXT, alpha=1.0)
+    with pytest.raises(KeyError) as caught:
+        made(X, X, beta=1.0)
+    assert isinstance(caught.value, ArgumentError)
+    assert str(caught.value).startswith("axpy(): beta is not declared in function definition; leave it out")
+
+
 def test_the_index_outside_of_a_functor():
     with pytest.raises(FunctorError, match="call it in the body of"):
         numjit.index()

@@ -6,6 +6,7 @@ import array
 import collections
 import decimal
 import fractions
+import itertools
 import math
 import pathlib
 import warnings
@@ -182,6 +183,8 @@ CONTAINERS = {
     "xarray": DataArray,
     "array-like": ArrayLike,
     "broken array interface": BrokenInterface,
+    "without end": itertools.count,
+    "odd module": type("Odd", (), {"__module__": 5}),
 }
 ARRAYS = {
     "numpy array": lambda: np.ones(3, np.float32),
