@@ -167,8 +167,12 @@ MUTANTS = [
     Mutant(
         "D15 loops in Numba's engine",
         "numjit/cpu/python_loop.py",
-        "        library._codegen = _OutsideTheEngine(codegen)\n",
-        "",
+        """    def _add_module(self, _module: Any) -> None:
+        return None
+""",
+        """    def _add_module(self, module: Any) -> None:
+        self.real._add_module(module)
+""",
         "tests/cpu/test_object_code.py",
     ),
 ]
