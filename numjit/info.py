@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 
 from numjit import config
-from numjit.errors import DeviceError, LaunchError, ToolchainError
+from numjit.errors import DeviceError, LaunchError, SettingsError, ToolchainError
 
 __all__ = ["Entry", "Report", "collect", "numjit_version", "render", "run"]
 
@@ -223,6 +223,11 @@ def _host_compiler() -> Entry:
 
 
 def _cache() -> Iterable[Entry]:
+    try:
+        config.check()
+    except SettingsError as error:
+        yield Entry("settings", "one cannot be read", str(error), needed=True)
+        return
     folder = config.cache_dir()
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
     yield Entry("folder", f"{folder}{'' if folder.is_dir() else ' (made when first used)'}")

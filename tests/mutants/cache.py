@@ -153,7 +153,7 @@ MUTANTS = [
     Mutant(
         "D12 sizes and dates of sources",
         "numjit/cache/keys.py",
-        "for part in (name, (root / name).read_bytes())",
+        'for part in (name, _contents(f"{root}/{name}"))',
         "for part in (name, str(os.stat(root / name)[6:9:2]))",
         "tests/unit/test_cache_keys.py",
     ),
