@@ -66,9 +66,13 @@ def _environment() -> str:
     return digest(__version__, sources_digest(), *(f"{name}={found}" for name, found in versions.items()))
 
 
-@functools.cache
 def _gpu_environment() -> str:
     """Everything outside the functor and the shell that compiled code depends on."""
+    return digest(_environment(), _gpu_compilers())
+
+
+@functools.cache
+def _gpu_compilers() -> str:
     from numjit.toolchain.identity import identities
 
     wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
@@ -79,7 +83,6 @@ def _gpu_environment() -> str:
     }
     settings = sorted((name, text) for name, text in os.environ.items() if name.startswith("NUMBA_"))
     return digest(
-        _environment(),
         *(f"{name}={found}" for name, found in versions.items()),
         *identities(),
         *(f"{name}={text}" for name, text in settings),

@@ -147,9 +147,7 @@ class Inspection:
             raise ArgumentError(f"{self.name}: .llvm is of Python functors on the CPU; look at .ptx or .cpp")
         from numjit.cpu import python_loop
 
-        chunk = python_loop.build_chunk(self._functor, self._plan.specialisation, *self._layout())
-        library: Any = chunk.keepalive
-        return str(library.get_llvm_str())
+        return python_loop.llvm_code(self._functor, self._plan.specialisation, *self._layout())
 
     @property
     def code(self) -> str:

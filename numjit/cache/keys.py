@@ -70,7 +70,7 @@ def _normalised(distribution: str) -> str:
 def sources_digest() -> str:
     """Return a digest of numjit's own files, so that a changed numjit compiles anew.
 
-    Of what they hold: reading them takes 4 ms, once a process, but sizes and dates agree between different
+    Of what they hold: reading them takes 3 ms, once a process, but sizes and dates agree between different
     files where an image or an archive rounds the dates. Where they cannot be read, nothing on disk is taken
     for this numjit's.
     """
@@ -78,9 +78,14 @@ def sources_digest() -> str:
     names: list[str] = []
     try:
         _collect(str(root), "", names)
-        return digest(*(part for name in sorted(names) for part in (name, (root / name).read_bytes())))
+        return digest(*(part for name in sorted(names) for part in (name, _contents(f"{root}/{name}"))))
     except OSError:
         return digest(os.urandom(32))
+
+
+def _contents(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - two thirds of the time
+        return file.read()
 
 
 def _collect(folder: str, prefix: str, names: list[str]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor
     from numjit.functor.scalars.compiler import Compiled
 
-__all__ = ["build_chunk"]
+__all__ = ["build_chunk", "llvm_code"]
 
 I1, I8, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
 #: Elements of a stack buffer: few enough that the buffers of many operands stay in the first-level cache.
@@ -77,34 +77,63 @@ def build_chunk(
 
     compiled = functor.take_compiled(specialisation, "cpu")
     with compiler.compiling("cpu"):
-        name = f"numjit_chunk_{next(_serial)}"
-        module = compiled.context.create_module(name)
-        nest = _Nest(
-            module,
-            name,
-            compiled,
-            specialisation,
-            storages=storages,
-            stored_outputs=stored_outputs,
-            views=views,
-            raws=functor.signature.raws,
-        )
-        nest.emit()
-        library = compiled.library
-        codegen = library._codegen
-        library._codegen = _OutsideTheEngine(codegen)
-        library.add_ir_module(module)
-        for function in library.get_defined_functions():
-            if function.name != name:  # inlined into the loop, then not needed by themselves
-                function.linkage = "internal"
-        library.finalize()
-        code = codegen._tm.emit_object(library._final_module)
-        loaded = object_code.load(object_code.pack(name, code))
-        if loaded is not None:  # as later processes will
-            return dataclasses.replace(loaded, packed=object_code.pack(name, code))
+        name, library = _library(functor, compiled, specialisation, storages, stored_outputs, views)
+        codegen = library._codegen.real
+        packed = object_code.pack(name, codegen._tm.emit_object(library._final_module))
+        loaded = object_code.load(packed)
+        if loaded is not None:  # as later processes will load it
+            return dataclasses.replace(loaded, packed=packed)
         library._codegen = codegen
         codegen._add_module(library._final_module)
         return HostChunk(library.get_pointer_to_function(name), library)
+
+
+def llvm_code(
+    functor: PythonFunctor,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+) -> str:
+    """Return the optimised LLVM code of the loop of `build_chunk`."""
+    from numjit.functor.scalars import compiler
+
+    compiled = functor.take_compiled(specialisation, "cpu")
+    with compiler.compiling("cpu"):
+        _, library = _library(functor, compiled, specialisation, storages, stored_outputs, views)
+        return str(library.get_llvm_str())
+
+
+def _library(
+    functor: PythonFunctor,
+    compiled: Compiled,
+    specialisation: Specialisation,
+    storages: Sequence[DType | None],
+    stored_outputs: Sequence[DType],
+    views: Sequence[str],
+) -> tuple[str, Any]:
+    """Return the loop's name and Numba's library of it, optimised and in no engine yet."""
+    name = f"numjit_chunk_{next(_serial)}"
+    module = compiled.context.create_module(name)
+    nest = _Nest(
+        module,
+        name,
+        compiled,
+        specialisation,
+        storages=storages,
+        stored_outputs=stored_outputs,
+        views=views,
+        raws=functor.signature.raws,
+    )
+    nest.emit()
+    library = compiled.library
+    library._codegen = _OutsideTheEngine(library._codegen)
+    library.add_ir_module(module)
+    for function in library.get_defined_functions():
+        if function.name != name:  # inlined into the loop, then not needed by themselves
+            function.linkage = "internal"
+    library.finalize()
+    return name, library
 
 
 class _OutsideTheEngine:
@@ -114,10 +143,10 @@ class _OutsideTheEngine:
     """
 
     def __init__(self, codegen: Any) -> None:
-        self._real = codegen
+        self.real = codegen
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
+        return getattr(self.real, name)
 
     def _add_module(self, _module: Any) -> None:
         return None

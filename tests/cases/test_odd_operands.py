@@ -56,3 +56,8 @@ def test_tensors_whose_memory_was_taken_away_are_refused(way, device):
         answer = answers(device)[f"{way}/{name}"][-1]
         assert answer.startswith("UnsupportedArrayError")
         assert "has no memory of its own" in answer
+
+
+def test_a_zero_gradient_gives_zeros(device):
+    for name in ("zero tensor", "part of a zero tensor"):
+        assert answers(device)[f"gradient/{name}"][-1].endswith("[0.0, 0.0, 0.0, 0.0, 0.0])")

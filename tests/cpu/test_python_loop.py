@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numjit import dtypes
-from numjit.cpu.python_loop import build_chunk
+from numjit.cpu.python_loop import build_chunk, llvm_code
 from numjit.functor.python import PythonFunctor
 from tests.support.oracle import torch_dtype
 from tests.support.python_cpu import kind_of, run
@@ -219,10 +219,7 @@ def assembly(functor, *tensors):
     """Return the machine code of a functor's loop as text."""
     kinds = tuple(map(kind_of, tensors))
     specialised = functor.specialise(kinds, dtypes.float32, target="cpu")
-    chunk = build_chunk(
-        functor, specialised, [k.dtype for k in kinds], specialised.outputs, [""] * len(kinds)
-    )
-    return chunk.keepalive.get_llvm_str()
+    return llvm_code(functor, specialised, [k.dtype for k in kinds], specialised.outputs, [""] * len(kinds))
 
 
 @pytest.mark.parametrize("count", [2, 12])

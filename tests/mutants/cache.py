@@ -153,7 +153,7 @@ MUTANTS = [
     Mutant(
         "D12 sizes and dates of sources",
         "numjit/cache/keys.py",
-        "for part in (name, (root / name).read_bytes())",
+        'for part in (name, _contents(f"{root}/{name}"))',
         "for part in (name, str(os.stat(root / name)[6:9:2]))",
         "tests/unit/test_cache_keys.py",
     ),
@@ -167,8 +167,12 @@ MUTANTS = [
     Mutant(
         "D15 loops in Numba's engine",
         "numjit/cpu/python_loop.py",
-        "        library._codegen = _OutsideTheEngine(codegen)\n",
-        "",
+        """    def _add_module(self, _module: Any) -> None:
+        return None
+""",
+        """    def _add_module(self, module: Any) -> None:
+        self.real._add_module(module)
+""",
         "tests/cpu/test_object_code.py",
     ),
 ]

@@ -38,7 +38,7 @@ def all_keys(dtype=dtypes.float32, stored=dtypes.float32, view="", cc=(9, 0)):
     from numjit.ahead.operand import Operand
     from numjit.ahead.signatures import common_shell
 
-    for cached in (build._environment, build._gpu_environment):
+    for cached in (build._environment, build._gpu_compilers):
         cached.cache_clear()
     made, written = specialisations(dtype), functors()
     spec = common_shell([Operand(str(stored))], stored)
@@ -110,7 +110,7 @@ def forgotten(monkeypatch):
     yield
     monkeypatch.undo()
     build._environment.cache_clear()
-    build._gpu_environment.cache_clear()
+    build._gpu_compilers.cache_clear()
 
 
 @pytest.mark.parametrize("what", list(CHANGES))

@@ -164,6 +164,43 @@ class TestNoHome:
         assert config.cache_dir() == tmp_path / f"numjit-{os.geteuid()}"
 
 
+@as_root
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_process_of_a_user_without_a_home(planted):
+    """All is imported before, for such a user may not read where Python is."""
+    code = """
+        import os, sys, warnings
+        os.environ["NUMJIT_CACHE_LIMIT"] = "0"
+        import numpy, numjit
+        from numjit import config
+        x = numpy.float32([1, 2])
+        numjit.elementwise(lambda x: x * 3 + 1)(x)
+        for name in ("HOME", "XDG_CACHE_HOME", "NUMJIT_CACHE_DIR", "NUMJIT_CACHE_LIMIT"):
+            os.environ.pop(name, None)
+        os.umask(0)
+        os.setgroups([])
+        os.setgid(54321)
+        os.setuid(54321)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            print(*(numjit.elementwise(f)(x).tolist() for f in (lambda x: x * 2, lambda x: x * 5)))
+        print(len(seen), config.cache_dir().name, oct(config.cache_dir().stat().st_mode & 0o777))
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        shared = pathlib.Path(folder)
+        shared.chmod(0o1777)
+        if planted:
+            (shared / "numjit-54321").mkdir()
+            (shared / "numjit-54321").chmod(0o755)
+            os.chown(shared / "numjit-54321", 12345, 12345)
+        lines = run_python(code, TMPDIR=folder).stdout.splitlines()
+        assert lines[0] == "[2.0, 4.0] [5.0, 10.0]"
+        assert lines[1] == ("1 numjit-54321 0o755" if planted else "0 numjit-54321 0o700")
+        files = [path for path in (shared / "numjit-54321").rglob("*") if path.is_file()]
+        assert bool(files) != planted
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
+
+
 # ---------------------------------------------------------------------------------------- settings
 
 SIZES = {

@@ -144,3 +144,10 @@ def test_cache_size_counts_every_file(monkeypatch, tmp_path):
     folder, size = info._cache()
     assert folder.value == str(tmp_path)
     assert size.value.startswith("2 files, 1.5 MB of at most ")
+
+
+def test_a_setting_that_cannot_be_read_is_a_fault(monkeypatch):
+    monkeypatch.setenv("NUMJIT_CACHE_LIMIT", "abc")
+    entries = list(info._cache())
+    (fault,) = report(cache=entries).faults
+    assert "NUMJIT_CACHE_LIMIT is 'abc'" in fault.remedy
