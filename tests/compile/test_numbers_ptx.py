@@ -23,7 +23,10 @@ ONE = (
     "atanh erf erfc gamma lgamma fabs degrees radians isnan isinf isfinite floor ceil trunc"
 )
 TWO = "atan2 fmod copysign remainder pow hypot log ldexp nextafter"
-COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh isnan isinf isfinite phase"
+COMPLEX = (
+    "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh isnan isinf isfinite "
+    "phase"
+)
 
 
 def ptx(expressions, kind, sign=None):
