@@ -10,7 +10,7 @@ import pytest
 from numjit import dtypes
 from numjit.errors import CompilationError
 from numjit.functor.device import compile_device
-from numjit.functor.signature import ArgumentType
+from numjit.functor.signature import ArgumentType, SignedNumber
 from numjit.semantics.category import Category
 from tests.support.number_cases import functor_of
 
@@ -32,7 +32,9 @@ COMPLEX = (
 def ptx(expressions, kind, sign=None):
     """Compile a functor of two numbers of a kind, with a result for each expression."""
     functor = functor_of(expressions, "ab").__numjit_functor__
-    number = ArgumentType(KINDS[kind], Category.NUMBER, sign)
+    number = ArgumentType(KINDS[kind], Category.NUMBER)
+    if sign is not None:
+        number = SignedNumber.of(number, sign)
     arguments = ArgumentType(dtypes.int8, Category.DIM), number, number
     specialised = functor.specialise(arguments, dtypes.float64, target="cuda")
     return compile_device(functor, specialised, "numjit_functor", (9, 0), "ptx").decode()
