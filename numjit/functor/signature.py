@@ -16,6 +16,7 @@ __all__ = [
     "Output",
     "Parameter",
     "Signature",
+    "SignedNumber",
     "Specialisation",
     "signs_of",
     "with_signs",
@@ -95,13 +96,16 @@ class ArgumentType(NamedTuple):
     """The type of one argument of a call.
 
     For `Category.NUMBER` the dtype only names the kind: bool, int64 (uint64 where the value needs
-    it), float64 or complex128. `negative` says whether an int is, for functors in which that decides a type
-    (`PythonFunctor.reads_signs`).
+    it), float64 or complex128.
     """
 
     dtype: DType
     category: Category
-    negative: bool | None = None
+
+    @property
+    def negative(self) -> bool | None:
+        """Whether it is a negative int; None where that is no part of the type (see `SignedNumber`)."""
+        return None
 
     @property
     def shown(self) -> str:
@@ -110,10 +114,40 @@ class ArgumentType(NamedTuple):
         return f"{self.dtype}:{int(self.category)}{sign}"
 
 
+class SignedNumber(ArgumentType):
+    """The type of an int of a call for functors in which its sign decides a type.
+
+    See `PythonFunctor.reads_signs`. In promotion it is what it is without the sign.
+    """
+
+    _negative: bool
+
+    @classmethod
+    def of(cls, kind: ArgumentType, negative: bool) -> SignedNumber:
+        """Return a number's type with its sign."""
+        made = cls(*kind)
+        made._negative = negative
+        return made
+
+    @property
+    def negative(self) -> bool | None:
+        """Whether it is a negative int."""
+        return self.__dict__.get("_negative")
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, other) is True and self.negative == getattr(other, "negative", None)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((tuple(self), self.negative))
+
+
 def with_signs(types: Sequence[ArgumentType], values: Sequence[Any]) -> tuple[ArgumentType, ...]:
     """Return the types of a call's arguments with the signs of its ints (`values`: by position)."""
     return tuple(
-        kind if sign is None or kind.category is not Category.NUMBER else kind._replace(negative=sign)
+        kind if sign is None or kind.category is not Category.NUMBER else SignedNumber.of(kind, sign)
         for kind, sign in zip(types, signs_of(values), strict=True)
     )
 

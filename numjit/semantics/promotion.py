@@ -100,9 +100,7 @@ def _wider_integer(a: DType, b: DType) -> DType:
     return a if a.itemsize > b.itemsize else b
 
 
-def result_type(
-    arguments: Iterable[tuple[DType, Category] | tuple[DType, Category, bool | None]], default_dtype: DType
-) -> DType:
+def result_type(arguments: Iterable[tuple[DType, Category]], default_dtype: DType) -> DType:
     """Return the common dtype of operands, as ``torch.result_type`` over any number of them.
 
     Within one category dtypes promote pairwise, in order. A lower category counts only if its kind
@@ -125,7 +123,7 @@ def result_type(
         There are no arguments.
     """
     states: list[DType | None] = [None, None, None]
-    for dtype, category, *_ in arguments:
+    for dtype, category in arguments:
         if category is Category.NUMBER:
             dtype = _number_dtype(dtype, default_dtype)  # noqa: PLW2901 - the number's stand-in
         seen = states[category]

@@ -10,7 +10,7 @@ import pytest
 from numjit import dtypes
 from numjit.errors import CompilationError
 from numjit.functor.device import compile_device
-from numjit.functor.signature import ArgumentType
+from numjit.functor.signature import ArgumentType, SignedNumber
 from numjit.semantics.category import Category
 from tests.support.number_cases import functor_of
 
@@ -23,13 +23,18 @@ ONE = (
     "atanh erf erfc gamma lgamma fabs degrees radians isnan isinf isfinite floor ceil trunc"
 )
 TWO = "atan2 fmod copysign remainder pow hypot log ldexp nextafter"
-COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh isnan isinf isfinite phase"
+COMPLEX = (
+    "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh isnan isinf isfinite "
+    "phase"
+)
 
 
 def ptx(expressions, kind, sign=None):
     """Compile a functor of two numbers of a kind, with a result for each expression."""
     functor = functor_of(expressions, "ab").__numjit_functor__
-    number = ArgumentType(KINDS[kind], Category.NUMBER, sign)
+    number = ArgumentType(KINDS[kind], Category.NUMBER)
+    if sign is not None:
+        number = SignedNumber.of(number, sign)
     arguments = ArgumentType(dtypes.int8, Category.DIM), number, number
     specialised = functor.specialise(arguments, dtypes.float64, target="cuda")
     return compile_device(functor, specialised, "numjit_functor", (9, 0), "ptx").decode()
