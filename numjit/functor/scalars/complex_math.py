@@ -41,7 +41,6 @@ def _choose(condition: Any, yes: tuple[Any, Any], no: _Pair) -> _Pair:
     return tuple(n.of(y).where(condition, n) for y, n in zip(yes, no, strict=True))  # type: ignore[return-value]
 
 
-
 def _and(x: Real, *conditions: Any) -> Any:
     return functools.reduce(x.emitter.builder.and_, conditions)
 

@@ -229,7 +229,8 @@ def _asinh(x: Traced) -> Traced:
 def _acosh(x: Traced) -> Traced:
     if x.is_complex:
         return call(nm.rsqrt, x - 1.0) * call(nm.rsqrt, x + 1.0)
-    return call(nm.rsqrt, (x - 1.0) * (x + 1.0))
+    size = call(abs, x)  # beside -1 as beside 1, as torch has it
+    return call(nm.rsqrt, (size - 1.0) * (size + 1.0))
 
 
 def _atan(x: Traced) -> Traced:

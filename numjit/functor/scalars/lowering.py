@@ -7,7 +7,6 @@ the precision of the value. NVVM refuses ``fneg`` and some of LLVM's intrinsics,
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from llvmlite import ir
@@ -35,7 +34,7 @@ class Emitter:
     Parameters
     ----------
     context
-        Numba's target context (used for what is left to Numba: complex math).
+        Numba's target context.
     builder
         llvmlite's IR builder.
     machine
@@ -199,19 +198,20 @@ class Emitter:
     # -------------------------------------------------------------------------- powers
 
     def pow(self, dtype: DType, x: Any, y: Any, literal: float | None = None) -> Any:
-        """Power; `literal` is the exponent where it is known while compiling."""
+        """Power of real numbers; `literal` is the exponent where it is known while compiling."""
         if literal is not None:
             found = self.literal_pow(dtype, x, literal)
             if found is not None:
                 return found
-        if dtype.is_complex:
-            return self.complex_call(operator.pow, dtype, x, y)
         if dtype.is_floating:
             return self.math("pow", dtype, x, y)
         return self._integer_pow(dtype, x, y)
 
     def literal_pow(self, dtype: DType, x: Any, n: float) -> Any:
-        """Exponents that torch's CPU and CUDA kernels special-case too; integers take any."""
+        """Return a power of a known exponent, or None.
+
+        These are the exponents that torch's CPU and CUDA kernels special-case too; integers take any.
+        """
         one = self.constant(dtype, 1)
         if n == 0:
             return one
@@ -350,17 +350,6 @@ class Emitter:
         infinity = self.constant(dtype, float("inf"))
         magnitude = self.math("fabs", dtype, x)
         return self.builder.fcmp_ordered("==" if name == "isinf" else "<", magnitude, infinity)
-
-    def complex_call(self, function: Any, dtype: DType, *args: Any) -> Any:
-        """Call Numba's implementation of a ``cmath`` function or complex operator."""
-        from numba.core import typing
-
-        from numjit.functor.scalars.types import native_type
-
-        native = native_type(dtype)
-        implementation = self.context.get_function(function, typing.signature(native, *[native] * len(args)))
-        packed = implementation(self.builder, [self.pack(dtype, arg) for arg in args])
-        return self.unpack(dtype, packed)
 
     def truth(self, dtype: DType, x: Any) -> Any:
         """Return an ``i1``: whether a value is non-zero."""
