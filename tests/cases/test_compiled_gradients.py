@@ -199,24 +199,25 @@ def test_clamp_with_tensors_as_bounds_passes_the_gradient_on_as_eager_does(devic
 
 
 def test_a_result_that_is_not_used_has_no_part_in_the_gradient(device):
+    """Neither where the compiler sees that it is not, nor where it is returned and left aside."""
     operation = numjit.elementwise(lambda x: (nm.sqrt(x), nm.where(x > 0, nm.sqrt(x), x), x > 0))
-    x = torch.tensor([-1.0, 0.0, 4.0], device=device)
-    one, other = _eager_and_compiled(lambda x: operation(x)[1], [x])
-    assert one[1][0].isfinite().all()
-    assert_alike(one, other)
+    torch._dynamo.reset()
+    compiled = torch.compile(operation.__call__, fullgraph=True, backend="aot_eager")
+    inside = torch.compile(lambda x: operation(x)[1], fullgraph=True, backend="aot_eager")
+    for call in (lambda x: operation(x)[1], lambda x: compiled(x)[1], inside):
+        x = torch.tensor([-1.0, 0.0, 4.0], device=device, requires_grad=True)
+        call(x).sum().backward()
+        torch.testing.assert_close(x.grad, torch.tensor([1.0, 1.0, 0.25], device=device))
 
 
-@pytest.mark.parametrize("transform", ["grad", "vmap of grad", "hessian"])
+@pytest.mark.parametrize("transform", ["grad", "vmap of grad"])
 def test_transforms_inside_of_what_is_compiled(device, transform):
     operation = numjit.elementwise(lambda x: nm.where(x > 0, nm.sqrt(x), x * x))
     x = torch.tensor([-1.0, -0.5, 4.0], device=device)
     call = {
         "grad": torch.func.grad(lambda x: operation(x).sum()),
         "vmap of grad": torch.vmap(torch.func.grad(lambda x: operation(x))),
-        "hessian": torch.func.hessian(lambda x: operation(x).sum()),
     }[transform]
     torch._dynamo.reset()
     found = torch.compile(call, fullgraph=True, backend="aot_eager")(x)
-    slope = torch.tensor([-2.0, -1.0, 0.25], device=device)
-    curvature = torch.diag(torch.tensor([2.0, 2.0, -0.03125], device=device))
-    torch.testing.assert_close(found, curvature if transform == "hessian" else slope)
+    torch.testing.assert_close(found, torch.tensor([-2.0, -1.0, 0.25], device=device))
