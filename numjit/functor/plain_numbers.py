@@ -19,7 +19,7 @@ def ratio(x: Any, y: Any) -> Any:
     """Divide two real numbers as floats are divided: by 0 to infinity or NaN."""
     if y != 0:
         return x / y
-    if x == 0 or x != x:
+    if not (x > 0 or x < 0):  # NaN as well
         return math.nan
     infinity = math.inf if x > 0 else -math.inf
     return -infinity if isinstance(y, float) and math.copysign(1.0, y) < 0 else infinity

@@ -17,9 +17,9 @@ from tests.support.scalar_tables import blocks, written
 
 #: NumPy's names of what is in cmath, numjit.math and C++.
 NUMPY = {
-    "exp": "exp", "log": "log", "log10": "log10", "sqrt": "sqrt", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
-    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
-    "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "exp": "exp", "log": "log", "log10": "log10", "sqrt": "sqrt", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos",
+    "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
 }  # fmt: skip
 #: What torch has beyond those, for mpmath.
 BEYOND = {
@@ -80,6 +80,10 @@ def test_python_functors_answer_as_numpy(dtype, module, device, tmp_path):
     operation = numjit.elementwise(written("def block(z)", results, tmp_path))
     z = grid(dtype)
     found = [result.cpu().numpy() for result in operation(z.to(device))]
+    assert differences(z, found, device) == []
+
+
+def differences(z, found, device):
     off = []
     for name, one in zip(NUMPY, found, strict=True):
         wanted = of_numpy(name, z.numpy())
@@ -87,57 +91,21 @@ def test_python_functors_answer_as_numpy(dtype, module, device, tmp_path):
         if device != "cpu":  # libdevice reduces the largest angles, and counts subnormals, less exactly
             bad &= ~_is_far(z).numpy()
         off += shown(name, z, one, wanted, bad)
-    assert off == []
+    return off
 
 
 def _is_far(z):
     return (z.real.abs() > 1e5) | (z.imag.abs() > 1e5) | ((z.abs() < 1e-37) & (z != 0))
 
 
-#: Where C++ functors differ from NumPy yet: the table of both languages is to become one.
-CPP_IS_OFF = {
-    "log": "overflows in hypot beyond half the largest number",
-    "log10": "as log",
-    "sinh": "NaN beside an infinity with no angle",
-    "cosh": "as sinh",
-    "sin": "as sinh",
-    "cos": "as sinh",
-    "tanh": "1 where the angle is not known",
-    "tan": "as tanh",
-    "asin": "a real or imaginary NaN spreads",
-    "acos": "as asin",
-    "asinh": "as asin",
-    "acosh": "as asin",
-    "atan": "as atanh",
-    "atanh": "a NaN beside a large number is a quarter turn",
-}
-
-
 @DTYPES
-@pytest.mark.parametrize("name", NUMPY)
-def test_cpp_functors_answer_as_numpy(name, dtype, cpp, request):
-    z, results = cpp(dtype)
-    if name in CPP_IS_OFF:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=CPP_IS_OFF[name]))
-    found = results[list(NUMPY).index(name)].numpy()
-    wanted = of_numpy(name, z.numpy())
-    assert shown(name, z, found, wanted, unequal(found, wanted, 64)) == []
-
-
-@pytest.fixture(scope="module")
-def cpp():
+def test_cpp_functors_answer_as_numpy(dtype, device):
     outputs = ", ".join(f"T& r{k}" for k in range(len(NUMPY)))
     body = " ".join(f"r{k} = std::{name}(z);" for k, name in enumerate(NUMPY))
     operation = numjit.elementwise(f"template <typename T> void all(T z, {outputs}) {{ {body} }}")
-    known = {}
-
-    def results(dtype):
-        if dtype not in known:
-            z = grid(dtype)
-            known[dtype] = z, operation(z)
-        return known[dtype]
-
-    return results
+    z = grid(dtype)
+    found = [result.cpu().numpy() for result in operation(z.to(device))]
+    assert differences(z, found, device) == []
 
 
 def exact(function, z):

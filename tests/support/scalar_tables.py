@@ -12,9 +12,9 @@ import torch
 __all__ = ["BINARY", "CHOICES", "EDGES", "UNARY", "blocks", "product", "same", "written"]
 
 _ONE = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-    "sinc angle sigmoid logit erf erfc erfinv lgamma digamma i0 sign sgn floor ceil trunc round frac square "
-    "reciprocal softplus"
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh sinc angle sigmoid logit erf erfc erfinv lgamma digamma i0 sign sgn floor ceil trunc round "
+    "frac square reciprocal softplus"
 )
 _TWO = "logaddexp xlogy atan2 hypot copysign remainder maximum minimum fmax fmin ldexp nextafter"
 _POWERS = ("0", "1", "2", "3", "5", "-1", "-2", "-3", "0.5", "-0.5", "1.5", "0.0", "1.0")
@@ -25,7 +25,8 @@ UNARY = {
     **{f"math.{name}": f"math.{name}({{x}})" for name in ("fabs", "degrees", "radians", "log")},
     **{f"** {n}": f"{{x}} ** ({n})" for n in _POWERS},
     "abs": "abs({x})", "-": "-{x}", "+": "+{x}", "round": "round({x})", "round 2": "round({x}, 2)",
-    "float": "float({x})", "softplus of beta": "nm.softplus({x}, 2.0, 3.0)", "logit of eps": "nm.logit({x}, 0.25)",
+    "float": "float({x})", "softplus of beta": "nm.softplus({x}, 2.0, 3.0)",
+    "logit of eps": "nm.logit({x}, 0.25)",
     "2 ** x": "2.0 ** {x}", "0 ** x": "0.0 ** {x}", "1 / x": "1 / {x}", "x // 2": "{x} // 2.0",
     "x % 2": "{x} % 2.0", "pow by 0": "math.pow({x}, 0.0)", "log to 2": "math.log({x}, 2)",
 }  # fmt: skip
@@ -42,17 +43,17 @@ CHOICES = {
 BINARY = {
     **{f"nm.{name}": f"nm.{name}({{x}}, {{y}})" for name in _TWO.split()},
     **{symbol: f"{{x}} {symbol} {{y}}" for symbol in ["+", "-", "*", "/", "//", "%", "**"]},
-    "fmod": "math.fmod({x}, {y})", "log": "math.log({x}, {y})", "max": "max({x}, {y})", "min": "min({x}, {y})",
-    "clamp by lo": "nm.clamp({x}, {y})", "clamp by hi": "nm.clamp({x}, hi={y})",
+    "fmod": "math.fmod({x}, {y})", "log": "math.log({x}, {y})", "max": "max({x}, {y})",
+    "min": "min({x}, {y})", "clamp by lo": "nm.clamp({x}, {y})", "clamp by hi": "nm.clamp({x}, hi={y})",
     "clamp by both": "nm.clamp({x}, {y}, 1.0)", "clamp a number": "nm.clamp(1.0, {x}, {y})",
     "where": "nm.where({x} < {y}, nm.sqrt({x}), {y} ** {x})", "if": "{x} if {x} < {y} else {y}",
     "softplus": "nm.softplus({x}, {y})", "hypot of three": "math.hypot({x}, {y}, 1.0)",
 }  # fmt: skip
 _EPS = 2.0**-52
 EDGES = [
-    0.0, -0.0, 1e-310, -1e-310, 1e-30, -1e-30, 1e-8, 0.25, 0.5, -0.5, 1.0, -1.0, 1 + _EPS, 1 - _EPS / 2, -1 - _EPS,
-    1.5, 2.0, -2.0, 3.0, -3.0, 10.0, -2.5, 20.0, 89.0, -89.0, 100.0, -745.0, 1e30, -1e30, 1.7e308, -1.7e308,
-    math.inf, -math.inf, math.nan,
+    0.0, -0.0, 1e-310, -1e-310, 1e-30, -1e-30, 1e-8, 0.25, 0.5, -0.5, 1.0, -1.0, 1 + _EPS, 1 - _EPS / 2,
+    -1 - _EPS, 1.5, 2.0, -2.0, 3.0, -3.0, 10.0, -2.5, 20.0, 89.0, -89.0, 100.0, -745.0, 1e30, -1e30, 1.7e308,
+    -1.7e308, math.inf, -math.inf, math.nan,
 ]  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def product(values, dtype=torch.float64):
 
 
 def blocks(table, folder, *, size=12):
-    """Yield (names, function) where a function has the results of some of a table's rows, each of own operands.
+    """Yield (names, function), a function with the results of some of a table's rows, each of own operands.
 
     Each row's gradient is then found by one backward pass of the sum of all results.
     """

@@ -296,6 +296,8 @@ NUMJIT_INLINE complex<R> log(const complex<R>& z) {
   // Near the unit circle log(hypot(x, y)) loses every digit; log1p keeps them.
   if (big > R(0.5) && big < R(1.5) && small < R(1.5))
     size = R(0.5) * detail::std::log1p((big - R(1)) * (big + R(1)) + small * small);
+  else if (big > detail::std::numeric_limits<R>::max() / 4)
+    size = detail::std::log(detail::std::hypot(big * R(0.25), small * R(0.25))) + R(1.3862943611198906188);
   else
     size = detail::std::log(detail::std::hypot(big, small));
   return complex<R>(size, detail::std::atan2(z.imag(), z.real()));
@@ -339,6 +341,7 @@ template <class R>
 NUMJIT_INLINE complex<R> sinh(const complex<R>& z) {
   const R x = z.real(), y = z.imag();
   if (y == 0) return complex<R>(detail::std::sinh(x), y);
+  if (detail::infinite(x) && !detail::finite(y)) return complex<R>(detail::std::fabs(x), detail::not_a_number<R>());
   const R c = detail::std::cos(y), s = detail::std::sin(y);
   const R wide = detail::std::cosh(x);
   if (x == 0) return complex<R>(detail::std::copysign(R(0), x * (c == c ? c : R(1))), s);
@@ -349,7 +352,8 @@ NUMJIT_INLINE complex<R> sinh(const complex<R>& z) {
 template <class R>
 NUMJIT_INLINE complex<R> cosh(const complex<R>& z) {
   const R x = z.real(), y = z.imag();
-  if (y == 0) return complex<R>(detail::std::cosh(x), x * y == 0 ? x * y : R(0));
+  if (y == 0) return complex<R>(detail::std::cosh(x), y * detail::std::copysign(R(1), x));
+  if (detail::infinite(x) && !detail::finite(y)) return complex<R>(detail::std::fabs(x), detail::not_a_number<R>());
   const R c = detail::std::cos(y), s = detail::std::sin(y);
   const R wide = detail::std::cosh(x);
   if (x == 0) return complex<R>(c, detail::std::copysign(R(0), x * s));
@@ -366,6 +370,7 @@ NUMJIT_INLINE complex<R> tanh(const complex<R>& z) {
     return complex<R>(detail::std::copysign(R(1), x), detail::std::copysign(R(0), turn));
   }
   if (y == 0) return complex<R>(detail::std::tanh(x), y);
+  if (!detail::finite(y)) return complex<R>(x == 0 ? x : detail::not_a_number<R>(), detail::not_a_number<R>());
   if (size > (sizeof(R) == 4 ? R(11) : R(22))) {
     const R decay = detail::std::exp(-size);
     return complex<R>(detail::std::copysign(R(1), x),
@@ -409,6 +414,7 @@ NUMJIT_INLINE R log_twice(const complex<R>& z) {
 template <class R>
 NUMJIT_INLINE complex<R> acos(const complex<R>& z) {
   const R x = z.real(), y = z.imag();
+  if (x == 0 && y != y) return complex<R>(R(1.57079632679489661923), y);
   if (detail::huge(z)) {
     const R turn = detail::std::atan2(detail::std::fabs(y), x);
     return complex<R>(turn, detail::std::copysign(detail::log_twice(z), -y));
@@ -420,6 +426,7 @@ NUMJIT_INLINE complex<R> acos(const complex<R>& z) {
 template <class R>
 NUMJIT_INLINE complex<R> asin(const complex<R>& z) {
   const R x = z.real(), y = z.imag();
+  if (x == 0 && y != y) return z;
   if (detail::huge(z))
     return complex<R>(detail::std::atan2(x, detail::std::fabs(y)),
                       detail::std::copysign(detail::log_twice(z), y));
@@ -430,6 +437,7 @@ NUMJIT_INLINE complex<R> asin(const complex<R>& z) {
 template <class R>
 NUMJIT_INLINE complex<R> acosh(const complex<R>& z) {
   const R x = z.real(), y = z.imag();
+  if (x == 0 && y != y) return complex<R>(y, R(1.57079632679489661923));
   if (detail::huge(z)) return complex<R>(detail::log_twice(z), detail::std::atan2(y, x));
   const complex<R> below = sqrt(complex<R>(x - 1, y)), above = sqrt(complex<R>(x + 1, y));
   return complex<R>(detail::std::asinh(below.real() * above.real() + below.imag() * above.imag()),
@@ -441,6 +449,10 @@ NUMJIT_INLINE complex<R> atanh(const complex<R>& z) {
   const R size_x = detail::std::fabs(x), size_y = detail::std::fabs(y);
   const R half_turn = R(1.57079632679489661923);
   const R limit = detail::std::sqrt(detail::std::numeric_limits<R>::max()) / 4;
+  if (x == 0 && y != y) return z;
+  if ((x != x && !detail::infinite(y)) || (y != y && !detail::infinite(x)))
+    return complex<R>(detail::not_a_number<R>(), detail::not_a_number<R>());
+  if (y != y) return complex<R>(detail::std::copysign(R(0), x), y);
   if (size_x > limit || size_y > limit) {
     // Re(1/z), scaled; a quarter turn from the real axis.
     const R ratio = size_x > size_y ? y / x : x / y;
@@ -449,7 +461,7 @@ NUMJIT_INLINE complex<R> atanh(const complex<R>& z) {
     return complex<R>(detail::std::copysign(part, x), detail::std::copysign(half_turn, y));
   }
   const R gap = 1 - size_x;
-  if (gap == 0 && size_y < detail::std::numeric_limits<R>::min()) {
+  if (gap == 0 && size_y < detail::std::sqrt(detail::std::numeric_limits<R>::min())) {
     if (size_y == 0) return complex<R>(detail::std::copysign(detail::infinity<R>(), x), y);
     return complex<R>(detail::std::copysign(R(0.5) * (R(0.69314718055994530942) - detail::std::log(size_y)), x),
                       detail::std::copysign(half_turn * R(0.5), y));

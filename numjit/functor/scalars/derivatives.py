@@ -213,10 +213,12 @@ def _constant(factor: float) -> Formula:
     return lambda r, x: (factor,)  # noqa: ARG005
 
 
-# Squares overflow, cancel, and have the cuts of their roots elsewhere: hence products of roots.
+# Squares cancel beside 1; those of complex numbers overflow, and have the cuts of their roots elsewhere.
 
 
 def _asin(x: Traced) -> Traced:
+    if not x.is_complex:
+        return call(nm.rsqrt, (1.0 - x) * (1.0 + x))
     return call(nm.rsqrt, 1.0 - x) * call(nm.rsqrt, 1.0 + x)
 
 
@@ -229,7 +231,8 @@ def _asinh(x: Traced) -> Traced:
 def _acosh(x: Traced) -> Traced:
     if x.is_complex:
         return call(nm.rsqrt, x - 1.0) * call(nm.rsqrt, x + 1.0)
-    return call(nm.rsqrt, (x - 1.0) * (x + 1.0))
+    size = call(abs, x)  # beside -1 as beside 1, as torch has it
+    return call(nm.rsqrt, (size - 1.0) * (size + 1.0))
 
 
 def _atan(x: Traced) -> Traced:
@@ -237,6 +240,8 @@ def _atan(x: Traced) -> Traced:
 
 
 def _atanh(x: Traced) -> Traced:
+    if not x.is_complex:
+        return 1.0 / ((1.0 - x) * (1.0 + x))
     return (1.0 / (1.0 - x)) * (1.0 / (1.0 + x))
 
 

@@ -198,19 +198,20 @@ class Emitter:
     # -------------------------------------------------------------------------- powers
 
     def pow(self, dtype: DType, x: Any, y: Any, literal: float | None = None) -> Any:
-        """Power; `literal` is the exponent where it is known while compiling."""
+        """Power of real numbers; `literal` is the exponent where it is known while compiling."""
         if literal is not None:
             found = self.literal_pow(dtype, x, literal)
             if found is not None:
                 return found
-        if dtype.is_complex:
-            return self._complex_pow(dtype.real, x, y)
         if dtype.is_floating:
             return self.math("pow", dtype, x, y)
         return self._integer_pow(dtype, x, y)
 
     def literal_pow(self, dtype: DType, x: Any, n: float) -> Any:
-        """Exponents that torch's CPU and CUDA kernels special-case too; integers take any."""
+        """Return a power of a known exponent, or None.
+
+        These are the exponents that torch's CPU and CUDA kernels special-case too; integers take any.
+        """
         one = self.constant(dtype, 1)
         if n == 0:
             return one

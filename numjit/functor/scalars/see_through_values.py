@@ -51,14 +51,14 @@ COMPARED: dict[type[ast.cmpop], tuple[Any, str]] = {
 #: could raise is a function of `numjit.functor.plain_numbers`.
 SYMBOLS = {
     **{function: f"{{}} {symbol} {{}}" for function, symbol in COMPARED.values()},
-    **{function: f"{{}} {symbol} {{}}" for function, symbol in (BINARY[ast.Add], BINARY[ast.Sub], BINARY[ast.Mult])},
+    operator.add: "{} + {}", operator.sub: "{} - {}", operator.mul: "{} * {}",
     operator.neg: "-{}", operator.pos: "+{}", operator.not_: "not {}", operator.invert: "(-1 - {})",
     operator.truediv: "ratio({}, {})", operator.floordiv: "floordiv({}, {})", operator.mod: "modulo({}, {})",
     abs: "abs({})", float: "float({})", bool: "bool({})", operator.truth: "bool({})",
 }  # fmt: skip
 #: The same of integers and bools.
 SYMBOLS_OF_INTEGERS = {
-    **{function: f"{{}} {symbol} {{}}" for function, symbol in (BINARY[ast.BitAnd], BINARY[ast.BitOr], BINARY[ast.BitXor])},
+    operator.and_: "{} & {}", operator.or_: "{} | {}", operator.xor: "{} ^ {}",
     operator.pow: "power({}, {})", pow: "power({}, {})", operator.lshift: "shift_left({}, {})",
     operator.rshift: "shift_right({}, {})", int: "int({})", round: "int({})", math.floor: "int({})",
     math.ceil: "int({})", math.trunc: "int({})",
