@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import threading
-import types as pytypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +11,9 @@ from numba.core import types
 from numba.core.errors import NumbaError
 
 from numjit.errors import CompilationError, NumjitError
+from numjit.functor.source import source_error
 
-__all__ = ["bad_result", "explain", "foreign_reason", "note", "source_error", "start"]
+__all__ = ["bad_result", "explain", "note", "start"]
 
 _recent = threading.local()
 #: Numba type names of elements, as `Element` builds them.
@@ -22,7 +21,6 @@ _ELEMENT = re.compile(r"numjit\.(\w+)(?:\.zero_dim)?@\w+")
 #: Those of duals, as `Dual` builds them.
 _DUAL = re.compile(r"numjit\.dual\.(\w+)\.[0-9a-f]{12}")
 _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
-_FOREIGN = ("numpy", "torch", "cupy", "jax", "scipy")
 
 
 def start() -> None:
@@ -35,25 +33,6 @@ def note(reason: str) -> None:
     if not hasattr(_recent, "refusals"):
         start()
     _recent.refusals.append(reason)
-
-
-def foreign_reason(value: Any) -> str | None:
-    """Return why a captured value or called function cannot be part of a functor; None where it may."""
-    if value is print:
-        return "print() is not available in a functor"
-    if hasattr(value, "__array_interface__") and getattr(value, "shape", ()) != ():
-        return "a captured array would not follow its later changes; pass it as an operand, or use a tuple"
-    module = getattr(value, "__module__", None)
-    kind = type(value).__module__
-    if isinstance(value, pytypes.ModuleType | type) or not callable(value):
-        return None
-    package = next((name.partition(".")[0] for name in (module, kind) if isinstance(name, str)), "")
-    if kind.partition(".")[0] in _FOREIGN:
-        package = kind.partition(".")[0]
-    if package not in _FOREIGN:
-        return None
-    name = getattr(value, "__name__", str(value))
-    return f"{package}.{name} works on whole arrays; a functor sees one element: use Python's math or cmath"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -105,15 +84,6 @@ def explain(error: BaseException, fn: Any) -> NumjitError:
         if isinstance(link, NumjitError):  # from a helper, which knew its own line
             return link
     return source_error(fn, _location(error), _reason(error))
-
-
-def source_error(fn: Any, location: tuple[str, int] | None, reason: str) -> CompilationError:
-    """Return a `CompilationError` that shows a line of `fn`'s file."""
-    code = fn.__code__
-    file, line = location or (code.co_filename, code.co_firstlineno)
-    text = linecache.getline(file, line).strip()
-    shown = f"\n    {text}" if text else ""
-    return CompilationError(f"functor {fn.__name__!r} cannot be compiled: {reason} ({file}:{line}){shown}")
 
 
 def bad_result(fn: Any, kind: Any) -> CompilationError:

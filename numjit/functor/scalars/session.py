@@ -17,11 +17,14 @@ import types as pytypes
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from numba.core import types
 
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
-from numjit.functor.bytecode import unsupported_statement
+from numjit.functor.bytecode import is_about_text, unsupported_statement
+from numjit.functor.captured import refused, unstable
+from numjit.functor.fingerprint import MISSING_NAME, refused_at
 from numjit.functor.markers import Direction, Primal, index
 from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
@@ -38,6 +41,7 @@ from numjit.functor.scalars.types import (
     unwrap,
 )
 from numjit.functor.signature import ArgumentType
+from numjit.functor.source import source_error
 from numjit.math import where
 from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
@@ -82,7 +86,9 @@ class Session:
         bad = unsupported_statement(fn.__code__)
         if bad is not None:
             line, what = bad
-            raise diagnosis.source_error(fn, (fn.__code__.co_filename, line), f"it contains {what}")
+            # The string of print("x is", x) is not the reason.
+            reason = is_about_text(what) and refused_at(fn, line)
+            raise source_error(fn, (fn.__code__.co_filename, line), reason or f"it contains {what}")
         if not self._running:
             diagnosis.start()
         self._running.append(fn)
@@ -255,7 +261,9 @@ class _TypingMixin:
                     f"{value.__name__!r} is a C++ functor; only Python functors can be called here"
                 )
             return self.session.helper(value)
-        reason = diagnosis.foreign_reason(value)
+        reason = refused(value)
+        if reason is None and hasattr(value, "__array_interface__") and not isinstance(value, np.generic):
+            reason = f"it captures an array: {unstable(value)}"
         if reason is not None:
             raise RefusalError(reason)
         if isinstance(value, Direction):
@@ -272,7 +280,10 @@ class _TypingMixin:
 
     def resolve_getattr(self, kind: Any, name: str) -> Any:
         if isinstance(kind, types.Module):
-            reason = diagnosis.foreign_reason(getattr(kind.pymod, name, None))
+            value = getattr(kind.pymod, name, MISSING_NAME)
+            if value is MISSING_NAME:
+                raise RefusalError(f"the module {kind.pymod.__name__} has no {name!r}; correct the name")
+            reason = refused(value, f"{kind.pymod.__name__}.{name}")
             if reason is not None:
                 raise RefusalError(reason)
         found = super().resolve_getattr(kind, name)  # type: ignore[misc]
