@@ -40,6 +40,7 @@ from numjit.functor.scalars.types import (
     parameter_type,
     unwrap,
 )
+from numjit.functor.scalars.unset_pass import checked_compiler
 from numjit.functor.signature import ArgumentType
 from numjit.functor.source import source_error
 from numjit.math import where
@@ -333,8 +334,9 @@ class TargetCompiler:
         raise NotImplementedError
 
     def pipeline(self, *, indexed: bool) -> dict[str, Any]:
-        """Return the argument that names a pipeline, where it is not Numba's own."""
-        return {"pipeline_class": indexed_pipeline(self.name)} if indexed else {}
+        """Return the argument that names a pipeline: none is Numba's own."""
+        make = indexed_pipeline if indexed else checked_compiler
+        return {"pipeline_class": make(self.name)}
 
     def library(self, context: Any) -> Any:  # noqa: ARG002
         """Return the code library that a whole session shares, or None where each function has its own."""
