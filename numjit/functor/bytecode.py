@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["count_returned", "is_about_text", "referenced_names", "references", "unsupported_statement", "with_nested"]
+__all__ = ["bare", "count_returned", "is_about_text", "referenced_names", "references", "unsupported_statement", "with_nested"]
 
 #: Instructions of statements that no functor may hold: what to call them, and what to do instead.
 _UNSUPPORTED = {
@@ -41,6 +41,17 @@ _UNSUPPORTED = {
     "LOAD_BUILD_CLASS": "a class; define it outside of the functor",
 }
 _STRING = "a string; a functor has numbers and tuples of numbers only"
+
+
+def bare(fn: types.FunctionType) -> types.FunctionType:
+    """Return a function that has the signature of its code: ``functools.wraps`` shows that of another one."""
+    if not {"__wrapped__", "__signature__"} & vars(fn).keys():
+        return fn
+    made = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    made.__kwdefaults__ = fn.__kwdefaults__
+    made.__annotations__ = fn.__annotations__
+    made.__qualname__, made.__module__ = fn.__qualname__, fn.__module__
+    return made
 
 
 def with_nested(code: types.CodeType) -> Iterator[types.CodeType]:

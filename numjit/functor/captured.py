@@ -70,6 +70,7 @@ _BUILTINS: dict[str, str] = {
     "ord": _IN_A_FUNCTOR,
     "print": "return the value as one more result and print that, or call the undecorated function on numbers",
     "quit": "a kernel cannot end the program",
+    "reversed": "count backwards: range(n - 1, -1, -1)",
     "repr": _IN_A_FUNCTOR,
     "set": "use a tuple",
     "setattr": _IN_A_FUNCTOR,
@@ -85,7 +86,7 @@ _REFUSED_BUILTINS = {
     for name, cure in _BUILTINS.items()
     if (value := getattr(builtins, name, None)) is not None
 }
-_PLAIN_CLASSES = (bool, int, float, complex, tuple, range, enumerate, zip, reversed, slice)
+_PLAIN_CLASSES = (bool, int, float, complex, tuple, range, enumerate, zip, slice)
 _OPERATORS = frozenset(
     {
         f"__{prefix}{name}__"
@@ -113,7 +114,7 @@ def own_operators(cls: type) -> str | None:
     Compilers take its instances for what the class is derived from.
     """
     for base in cls.__mro__:
-        if base in (bool, int, float, complex, tuple, object) or base.__module__ in ("enum", "numpy"):
+        if base.__module__ in ("builtins", "enum", "numpy"):
             continue
         # A named tuple's class is generated with its __new__, one of flags with copies of the module's own.
         is_generated = "_fields" in vars(base) or issubclass(base, enum.Enum)

@@ -200,12 +200,14 @@ class _Encoder:
 
 def _check_leftover(value: Any, attributes: tuple[str, ...]) -> None:
     """Refuse attributes of things that are told apart by something other than their attributes."""
-    if not attributes:
-        return
-    if isinstance(value, type) and issubclass(value, enum.Enum):
+    if attributes and isinstance(value, type) and issubclass(value, enum.Enum):
         if attributes[0] not in value.__members__:
             raise _UnstableError(value, f"only its members can be read, not {attributes[0]!r}; name a member")
         value, attributes = value.__members__[attributes[0]], attributes[1:]
+    if isinstance(value, enum.IntFlag) and attributes[:1] != ("value",):
+        raise _UnstableError(value, "flags are no plain numbers (~ gives the others); write .value")
+    if not attributes:
+        return
     if isinstance(value, enum.Enum):
         readable = ("value", "name", "real", "imag") if isinstance(value, int) else ("value", "name")
         if attributes and attributes[0] not in readable:

@@ -20,6 +20,7 @@ _recent = threading.local()
 _ELEMENT = re.compile(r"numjit\.(\w+)(?:\.zero_dim)?@\w+")
 #: Those of duals, as `Dual` builds them.
 _DUAL = re.compile(r"numjit\.dual\.(\w+)\.[0-9a-f]{12}")
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
 
 
@@ -65,7 +66,8 @@ def _location(error: BaseException) -> tuple[str, int] | None:
 
 
 def _reason(error: BaseException) -> str:
-    texts = [str(link) for link in _chain(error)]
+    # Where colorama is installed, Numba's texts are coloured.
+    texts = [_COLOUR.sub("", str(link)) for link in _chain(error)]
     for refusal in reversed(getattr(_recent, "refusals", [])):
         if any(refusal in text for text in texts):
             return str(refusal)

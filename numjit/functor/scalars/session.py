@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import cmath
 import contextlib
+import enum
 import functools
 import inspect
 import itertools
@@ -22,11 +23,12 @@ from numba.core import types
 
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
-from numjit.functor.bytecode import is_about_text, unsupported_statement
+from numjit.functor.bytecode import bare, is_about_text, unsupported_statement
 from numjit.functor.captured import refused, unstable
 from numjit.functor.fingerprint import MISSING_NAME, refused_at
 from numjit.functor.markers import Direction, Primal, index
 from numjit.functor.scalars import diagnosis
+from numjit.functor.scalars.constants import plain
 from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
 from numjit.functor.scalars.index_pass import indexed_pipeline
 from numjit.functor.scalars.raw import RawElements
@@ -94,7 +96,7 @@ class Session:
             diagnosis.start()
         self._running.append(fn)
         try:
-            return self.target.compile(self, fn, arguments, indexed=indexed)
+            return self.target.compile(self, bare(fn), arguments, indexed=indexed)
         except CompilationError:
             raise
         except Exception as error:
@@ -112,7 +114,9 @@ class Session:
     def _make_helper(self, fn: Any) -> Helper:
         functor = getattr(fn, "__numjit_functor__", None)
         function = fn if functor is None else functor.fn
-        parameters = _relaxed(inspect.signature(function) if functor is None else functor.python_signature)
+        parameters = _relaxed(
+            inspect.signature(bare(function)) if functor is None else functor.python_signature
+        )
         is_primal = isinstance(fn, Primal)
         indexed = isinstance(fn, Primal) and fn.indexed
         if indexed:
@@ -171,7 +175,9 @@ class Session:
 def _relaxed(signature: inspect.Signature) -> inspect.Signature:
     """Return a signature whose keyword-only parameters are ordinary: Numba binds those wrongly."""
     parameters = [
-        p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.KEYWORD_ONLY else p
+        p.replace(
+            kind=p.POSITIONAL_OR_KEYWORD if p.kind is p.KEYWORD_ONLY else p.kind, default=plain(p.default)
+        )
         for p in signature.parameters.values()
     ]
     return inspect.Signature(parameters, __validate_parameters__=False)
@@ -230,6 +236,13 @@ def _check_results(functor: PythonFunctor, found: Any) -> None:
             )
 
 
+def _is_text(value: Any) -> bool:
+    """Whether something is a string, or an enumeration of strings."""
+    if isinstance(value, enum.EnumMeta):
+        return any(_is_text(member.value) for member in value)
+    return isinstance(value.value if isinstance(value, enum.Enum) else value, str | bytes)
+
+
 def _divmod(x: Any, y: Any) -> Any:
     return x // y, x % y
 
@@ -265,6 +278,11 @@ class _TypingMixin:
         reason = refused(value)
         if reason is None and hasattr(value, "__array_interface__") and not isinstance(value, np.generic):
             reason = f"it captures an array: {unstable(value)}"
+        if reason is None and _is_text(value):
+            reason = (
+                "it uses a string; a functor has numbers and tuples of numbers only: take an IntEnum, or compare "
+                "strings outside of it"
+            )
         if reason is not None:
             raise RefusalError(reason)
         if isinstance(value, Direction):
@@ -275,6 +293,9 @@ class _TypingMixin:
             )
         if isinstance(value, pytypes.BuiltinFunctionType) and value in _SEVERAL_RESULTS:
             return self.session.helper(_SEVERAL_RESULTS[value])
+        inner = getattr(value, "py_func", None)
+        if isinstance(inner, pytypes.FunctionType):  # Numba keeps what it compiled when a global is rebound
+            return self.session.helper(inner)
         if isinstance(value, pytypes.FunctionType) and self._get_global_type(value) is None:  # type: ignore[attr-defined]
             return self.session.helper(value)
         return super().resolve_value_type(value)  # type: ignore[misc]

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 import re
-import types as pytypes
-from collections.abc import Callable
 from typing import Any
 
-from numba.core import types
-
+from numjit.functor.scalars.constants import Constants, read_constants
 from numjit.functor.scalars.types import RefusalError
 
 __all__ = ["checked_compiler"]
 
-_UNKNOWN = object()
-#: Calls whose value is computed, to know whether a loop over it has a turn.
-_COMPUTED = (range, len, min, max, abs, bool, int, enumerate, zip, reversed, tuple)
 #: Numba puts a number, and the function's name, to the names of an inlined function's variables.
 _WRITTEN = re.compile(r"([^\W\d]\w*)(?:\.\d+)*$")
 
@@ -51,7 +44,7 @@ def checked_compiler(target: str) -> type:
         def run_pass(self, state: Any) -> bool:
             blocks = state.func_ir.blocks
             graph = analysis.compute_cfg_from_blocks(blocks)
-            known = _Constants(ir, ir_utils.build_definitions(blocks), state.args)
+            known = Constants(ir, ir_utils.build_definitions(blocks), state.args)
             found = _first_unset(ir, blocks, graph, known, self.functions_only)
             if found is not None:
                 name, error_place = found
@@ -70,6 +63,22 @@ def checked_compiler(target: str) -> type:
         _name = "numjit_unset_functions"
         functions_only = True
 
+    @register_pass(mutates_CFG=False, analysis_only=False)
+    class ReadConstants(FunctionPass):  # type: ignore[misc]
+        _name = "numjit_read_constants"
+
+        def __init__(self) -> None:
+            FunctionPass.__init__(self)
+
+        def run_pass(self, state: Any) -> bool:
+            function_ir = state.func_ir
+            known = Constants(ir, ir_utils.build_definitions(function_ir.blocks), state.args)
+            changed = read_constants(ir, function_ir.blocks, known)
+            if changed:
+                function_ir._definitions = ir_utils.build_definitions(function_ir.blocks)
+                ir_utils.dead_code_elimination(function_ir)  # of what was compared: strings have no type
+            return changed
+
     class CheckedCompiler(Compiler):  # type: ignore[misc]
         def define_pipelines(self) -> list[Any]:
             pipelines = super().define_pipelines()
@@ -78,6 +87,7 @@ def checked_compiler(target: str) -> type:
                 place = names.index(ReconstructSSA)
                 pipeline.passes.insert(place, (CheckVariables, "numjit: variables without a value"))
                 place = names.index(InlineClosureLikes)
+                pipeline.passes.insert(place + 1, (ReadConstants, "numjit: captured constants"))
                 pipeline.passes.insert(place, (CheckFunctions, "numjit: inner functions without a value"))
                 pipeline.finalize()
             return list(pipelines)
@@ -86,7 +96,7 @@ def checked_compiler(target: str) -> type:
 
 
 def _first_unset(
-    ir: Any, blocks: dict[int, Any], graph: Any, known: _Constants, functions_only: bool
+    ir: Any, blocks: dict[int, Any], graph: Any, known: Constants, functions_only: bool
 ) -> tuple[str, Any] | None:
     """Return name and place of the first use of a variable that need not have a value; None where all have."""
     assigned = {label: _assigned(ir, block) for label, block in blocks.items()}
@@ -159,136 +169,3 @@ def _assigned(ir: Any, block: Any) -> frozenset[str]:
 
 def _is_undefined(ir: Any, value: Any) -> bool:
     return isinstance(value, ir.Expr) and value.op in ("undef", "null")
-
-
-class _Constants:
-    """What variables are known to be before types are inferred.
-
-    Parameters
-    ----------
-    ir
-        Numba's module of that name.
-    definitions
-        What each variable is assigned.
-    arguments
-        Types of the function's arguments.
-    """
-
-    def __init__(self, ir: Any, definitions: dict[str, list[Any]], arguments: tuple[Any, ...]) -> None:
-        self._ir = ir
-        self._definitions = definitions
-        self._arguments = arguments
-
-    def end_of_loop(self, block: Any) -> int | None:
-        """Return where a block that asks for a loop's next turn goes after the last one, if there is a turn."""
-        branch = block.terminator
-        if not isinstance(branch, self._ir.Branch):
-            return None
-        asked = self._definition(branch.cond)
-        if getattr(asked, "op", "") != "pair_second":
-            return None
-        following = self._definition(asked.value)
-        if getattr(following, "op", "") != "iternext":
-            return None
-        iterator = self._definition(following.value)
-        if getattr(iterator, "op", "") != "getiter":
-            return None
-        turns = self.value(iterator.value)
-        return int(branch.falsebr) if isinstance(turns, tuple | range) and len(turns) > 0 else None
-
-    def avoided(self, block: Any) -> int | None:
-        """Return where a block never goes, as its condition is known."""
-        branch = block.terminator
-        if not isinstance(branch, self._ir.Branch):
-            return None
-        condition = self.value(branch.cond)
-        if not isinstance(condition, bool | int | float | None) or branch.truebr == branch.falsebr:
-            return None
-        return int(branch.falsebr if condition else branch.truebr)
-
-    def functions(self) -> frozenset[str]:
-        """Return the variables that inner functions are assigned to."""
-        return frozenset(
-            name
-            for name, found in self._definitions.items()
-            if _is_written(name) and any(getattr(self._definition(one), "op", "") == "make_function" for one in found)
-        )
-
-    def _definition(self, variable: Any) -> Any:
-        """Return what a variable is assigned, through others; None where that depends."""
-        while isinstance(variable, self._ir.Var):
-            found = self._definitions.get(variable.name, ())
-            if len(found) != 1:
-                return None
-            variable = found[0]
-        return variable
-
-    def value(self, variable: Any, depth: int = 20) -> Any:
-        """Return the value of a variable, a tuple perhaps of unknown members; `_UNKNOWN` where it depends."""
-        found = self._definition(variable)
-        if depth == 0 or found is None:
-            return _UNKNOWN
-        if isinstance(found, self._ir.Const | self._ir.Global | self._ir.FreeVar):
-            return found.value
-        if isinstance(found, self._ir.Arg):
-            kind = self._arguments[found.index] if found.index < len(self._arguments) else None
-            return _argument(kind)
-        if not isinstance(found, self._ir.Expr):
-            return _UNKNOWN
-        if found.op == "build_tuple":
-            return tuple(self.value(item, depth - 1) for item in found.items)
-        if found.op == "getattr":
-            owner = self.value(found.value, depth - 1)
-            return getattr(owner, found.attr, _UNKNOWN) if _has_constants(owner) else _UNKNOWN
-        return self._computed(found, depth - 1)
-
-    def _computed(self, found: Any, depth: int) -> Any:
-        """Return the value of an operation or call whose operands are known."""
-        if found.op in ("binop", "inplace_binop"):
-            function, parts = found.fn, (found.lhs, found.rhs)
-        elif found.op == "unary":
-            function, parts = found.fn, (found.value,)
-        elif found.op == "static_getitem":
-            owner = self.value(found.value, depth)
-            known = isinstance(owner, tuple) and isinstance(found.index, int | slice)
-            return _guarded(lambda: owner[found.index]) if known else _UNKNOWN
-        elif found.op == "call" and not found.kws and not found.vararg:
-            function, parts = self.value(found.func, depth), tuple(found.args)
-            if not any(function is known for known in _COMPUTED):
-                return _UNKNOWN
-        else:
-            return _UNKNOWN
-        values = [self.value(part, depth) for part in parts]
-        if any(value is _UNKNOWN for value in values):
-            return _UNKNOWN
-        if function in (enumerate, zip, reversed, tuple):
-            return _guarded(lambda: tuple(function(*values)))
-        plain = (bool, int, float, tuple, range, type(None))
-        if any(not isinstance(value, plain) or _is_long(value) for value in values):
-            return _UNKNOWN
-        return _guarded(lambda: function(*values))
-
-
-def _argument(kind: Any) -> Any:
-    """Return what the type of an argument says of its value."""
-    if isinstance(kind, types.BaseTuple):
-        return (_UNKNOWN,) * len(kind)
-    if isinstance(kind, types.Omitted):
-        return kind.value
-    return None if kind == types.none else _UNKNOWN
-
-
-def _has_constants(owner: Any) -> bool:
-    return isinstance(owner, pytypes.ModuleType | enum.Enum | enum.EnumMeta) or hasattr(owner, "_fields")
-
-
-def _is_long(value: Any) -> bool:
-    """Whether computing with a number could take long."""
-    return isinstance(value, int) and value.bit_length() > 64
-
-
-def _guarded(compute: Callable[[], Any]) -> Any:
-    try:
-        return compute()
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return _UNKNOWN
