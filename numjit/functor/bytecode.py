@@ -8,7 +8,16 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["bare", "count_returned", "is_about_text", "referenced_names", "references", "unsupported_statement", "with_nested"]
+__all__ = [
+    "bare",
+    "count_returned",
+    "is_about_text",
+    "referenced_names",
+    "references",
+    "return_line",
+    "unsupported_statement",
+    "with_nested",
+]
 
 #: Instructions of statements that no functor may hold: what to call them, and what to do instead.
 _UNSUPPORTED = {
@@ -89,12 +98,12 @@ def _unsupported(part: types.CodeType) -> tuple[int, str] | None:
     line = part.co_firstlineno
     found: tuple[int, str] | None = None
     text: tuple[int, str] | None = None
-    tuples = _lists_of_tuples(part)
+    implicit = _parts_of_calls(part)
     for instruction in dis.get_instructions(part):
         if instruction.starts_line:
             line = _line(instruction)
         name = instruction.opname
-        if name == "BUILD_LIST" and instruction.offset in tuples:
+        if instruction.offset in implicit:
             continue
         if name in _UNSUPPORTED:
             what = _UNSUPPORTED[name]
@@ -104,24 +113,35 @@ def _unsupported(part: types.CodeType) -> tuple[int, str] | None:
             if name == "STORE_DEREF" and instruction.argval in part.co_cellvars:
                 continue  # a local variable that an inner function reads
             found = found or (line, what)
+        elif name == "LOAD_CONST" and isinstance(instruction.argval, frozenset):  # of `x in {1, 2}`
+            found = found or (line, _UNSUPPORTED["BUILD_SET"])
         elif name in ("LOAD_CONST", "RETURN_CONST") and _is_text(part, instruction):
             text = text or (line, _STRING)
     # A string is often part of something else that cannot be: raise ValueError("negative").
     return _inner_keyword(part) or found or text
 
 
-def _lists_of_tuples(code: types.CodeType) -> set[int]:
-    """Return the offsets of BUILD_LIST whose list becomes a tuple at once.
+def _parts_of_calls(code: types.CodeType) -> set[int]:
+    """Return the offsets of instructions of lists, dicts and strings that the program itself does not have.
 
-    Python builds tuples of more than 30 members that way, and those with a star in them.
+    Python builds tuples of more than 30 members, and arguments of a call with as many, from lists and dicts;
+    so it does where a star stands before a member.
     """
-    pending: list[int] = []
+    lists: list[int] = []
+    maps: list[list[int]] = []
     found: set[int] = set()
     for instruction in dis.get_instructions(code):
-        if instruction.opname == "BUILD_LIST":
-            pending.append(instruction.offset)
-        elif pending and _makes_tuple(instruction):
-            found.add(pending.pop())
+        name = instruction.opname
+        if name == "BUILD_LIST":
+            lists.append(instruction.offset)
+        elif lists and _makes_tuple(instruction):
+            found.add(lists.pop())
+        elif name == "BUILD_MAP":
+            maps.append([instruction.offset])
+        elif maps and name == "LOAD_CONST" and isinstance(instruction.argval, str):
+            maps[-1].append(instruction.offset)  # an argument's name
+        elif maps and name == "CALL_FUNCTION_EX" and instruction.arg and instruction.arg & 1:
+            found.update(maps.pop())
     return found
 
 
@@ -129,6 +149,17 @@ def _makes_tuple(instruction: dis.Instruction) -> bool:
     """Whether a list becomes a tuple; Python 3.12 has it among its intrinsics."""
     name = instruction.opname
     return name == "LIST_TO_TUPLE" or (name == "CALL_INTRINSIC_1" and "LIST_TO_TUPLE" in instruction.argrepr)
+
+
+def return_line(code: types.CodeType) -> int:
+    """Return the line of a function's first return statement."""
+    line = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        if instruction.starts_line:
+            line = _line(instruction)
+        if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
+            break
+    return line
 
 
 class _Built(NamedTuple):
@@ -149,8 +180,16 @@ def _inner_keyword(code: types.CodeType) -> tuple[int, str] | None:
     is_inner_mentioned = False
     line, previous = code.co_firstlineno, ""
     for constant in code.co_consts:
-        if isinstance(constant, types.CodeType) and constant.co_kwonlyargcount:
-            return constant.co_firstlineno, "an inner function with keyword-only parameters"
+        if not isinstance(constant, types.CodeType):
+            continue
+        if constant.co_flags & (
+            inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+        ):  # bound as if there were no star
+            what = "an inner function with a star parameter; name each parameter, or move it out"
+            return constant.co_firstlineno, what
+        if constant.co_kwonlyargcount:
+            what = "an inner function with keyword-only parameters; leave out the `*`, or move it out"
+            return constant.co_firstlineno, what
     for instruction in dis.get_instructions(code):
         name = instruction.opname
         if instruction.starts_line:

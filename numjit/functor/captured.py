@@ -22,8 +22,9 @@ _CLOCKS = frozenset({"time", "datetime", "_datetime", "timeit"})
 _OUTSIDE = frozenset(
     {
         "_io", "_socket", "_thread", "asyncio", "ctypes", "gc", "getpass", "io", "locale", "logging",
-        "multiprocessing", "nt", "ntpath", "os", "pathlib", "platform", "posix", "posixpath", "select", "shutil",
-        "signal", "socket", "subprocess", "sys", "tempfile", "threading", "urllib", "warnings", "_warnings",
+        "multiprocessing", "nt", "ntpath", "os", "pathlib", "platform", "posix", "posixpath", "select",
+        "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "urllib", "warnings",
+        "_warnings",
     }
 )  # fmt: skip
 #: Functions of array libraries that draw random numbers, beside those of modules called "random".
@@ -68,7 +69,7 @@ _BUILTINS: dict[str, str] = {
     "oct": _IN_A_FUNCTOR,
     "open": "read the file before the call, and pass what it holds as an operand",
     "ord": _IN_A_FUNCTOR,
-    "print": "return the value as one more result and print that, or call the undecorated function on numbers",
+    "print": "return the value as one more result, or call the undecorated function on numbers",
     "quit": "a kernel cannot end the program",
     "reversed": "count backwards: range(n - 1, -1, -1)",
     "repr": _IN_A_FUNCTOR,
@@ -96,16 +97,18 @@ _OPERATORS = frozenset(
     }
     | {
         "__abs__", "__bool__", "__call__", "__ceil__", "__complex__", "__contains__", "__eq__", "__float__",
-        "__floor__", "__ge__", "__getattr__", "__getattribute__", "__getitem__", "__gt__", "__index__", "__int__",
-        "__invert__", "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__neg__", "__new__", "__pos__",
-        "__round__", "__trunc__",
+        "__floor__", "__ge__", "__getattr__", "__getattribute__", "__getitem__", "__gt__", "__index__",
+        "__int__", "__invert__", "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__neg__", "__new__",
+        "__pos__", "__round__", "__trunc__",
     }
 )  # fmt: skip
 
 
 def is_named_tuple(cls: Any) -> bool:
     """Whether something is a class of named tuples."""
-    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    return (
+        isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    )
 
 
 def own_operators(cls: type) -> str | None:
@@ -156,9 +159,7 @@ def refused(value: Any, spelled: str = "") -> str | None:
     if root in _CLOCKS:
         return f"{shown}() reads a clock; read it before the call, and pass the number as a scalar"
     if root in _OUTSIDE:
-        return (
-            f"{shown}() depends on what is outside of the functor; call it before, and pass a number as a scalar"
-        )
+        return f"{shown}() depends on what is outside of the functor; call it before, and pass a number"
     if root in _ARRAYS:
         return (
             f"{shown} works on whole arrays; a functor sees one element: use Python's math or cmath, or "
@@ -178,8 +179,8 @@ def _refused_class(cls: type) -> str | None:
         return None
     if cls.__module__ in _ARRAYS and hasattr(cls, "dtype"):
         return (
-            f"{cls.__module__}.{cls.__name__}() makes an array's number; write the number itself, float(x) or "
-            "int(x), or annotate the parameter or result with the dtype"
+            f"{cls.__module__}.{cls.__name__}() makes an array's number; write the number itself, float(x) "
+            "or int(x), or annotate the parameter or result with the dtype"
         )
     return (
         f"the class {cls.__qualname__} cannot be used in a functor; write a plain function, and give numbers "
@@ -231,10 +232,10 @@ def unstable(value: Any) -> str:
         return "later changes of its contents would go unseen; pass it as an operand, or capture a number"
     if isinstance(value, list | set | bytearray) or hasattr(value, "__len__"):
         return (
-            "later changes of its contents would go unseen; capture a number or a tuple of numbers, or pass it "
-            "as an operand"
+            "later changes of its contents would go unseen; capture a number or a tuple of numbers, or pass "
+            "it as an operand"
         )
     return (
-        "later changes of what it holds would go unseen; give the number that is needed a variable of its own "
-        "outside of the functor, or pass it as a scalar"
+        "later changes of what it holds would go unseen; give the number that is needed a variable of its "
+        "own outside of the functor, or pass it as a scalar"
     )

@@ -29,7 +29,7 @@ def _read(text: str) -> tuple[list[Definition], list[types.CodeType]]:
 
 
 def place(file: str, line: int) -> str:
-    """Return how the end of a message shows a line: its file and number, then its text where that is there."""
+    """Return how the end of a message shows a line: its file and number, then its text if there is one."""
     text = linecache.getline(file, line).strip()
     return f" ({file}:{line})" + (f"\n    {text}" if text else "")
 

@@ -1,4 +1,4 @@
-"""What captured constants are by the time a functor is compiled: read where they are named, as plain numbers."""
+"""What captured constants are when a functor is compiled: read where they are named, as plain numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
+from numjit.functor.markers import Direction
 from numjit.functor.scalars.types import RefusalError
 
-__all__ = ["UNKNOWN", "Constants", "plain", "read_constants"]
+__all__ = ["TEXT", "UNKNOWN", "Constants", "is_text", "plain", "read_constants", "refuse_text"]
 
 #: Stands for a value that depends on the call.
 UNKNOWN = object()
+TEXT = (
+    "it uses a string; a functor has numbers and tuples of numbers only: take an IntEnum, or compare strings "
+    "outside of it"
+)
 #: Calls whose value is computed, to know whether a loop over it has a turn.
 _COMPARED = (operator.eq, operator.ne, operator.is_, operator.is_not)
 _COMPUTED = (range, len, min, max, abs, bool, int, enumerate, zip, reversed, tuple)
@@ -59,6 +64,29 @@ def read_constants(ir: Any, blocks: dict[int, Any], constants: Constants) -> boo
     return found
 
 
+def is_text(value: Any) -> bool:
+    """Whether something is a string, or an enumeration of strings: comparing such goes wrong in a kernel."""
+    if isinstance(value, enum.EnumMeta):
+        return any(is_text(member.value) for member in value)  # type: ignore[var-annotated]
+    if isinstance(value, tuple):  # numjit's own have a name
+        return not isinstance(value, Direction) and any(map(is_text, value))
+    return isinstance(value.value if isinstance(value, enum.Enum) else value, str | bytes)
+
+
+def refuse_text(ir: Any, blocks: dict[int, Any]) -> None:
+    """Refuse captured strings that are still there when what is known has been computed."""
+    for block in blocks.values():
+        for statement in block.find_insts(ir.Assign):
+            if isinstance(statement.value, ir.Global | ir.FreeVar) and is_text(statement.value.value):
+                raise _refusal(TEXT, statement)
+
+
+def _refusal(reason: str, statement: Any) -> RefusalError:
+    error = RefusalError(reason)
+    error.loc = statement.loc
+    return error
+
+
 def _constant(ir: Any, statement: Any, constants: Constants) -> Any:
     """Return what takes the place of what a statement assigns; None where it stays."""
     value = statement.value
@@ -81,7 +109,9 @@ def _constant(ir: Any, statement: Any, constants: Constants) -> Any:
         if all(isinstance(side, enum.Enum | str) for side in sides):
             return ir.Const(value.fn(*sides), value.loc)
         if value.fn in (operator.is_, operator.is_not) and all(side is UNKNOWN for side in sides):
-            error = RefusalError("`is` asks which object something is, and numbers are none; compare them with ==")
+            error = RefusalError(
+                "`is` asks which object something is, and numbers are none; compare them with =="
+            )
             error.loc = value.loc
             raise error
     return None
@@ -106,7 +136,7 @@ class Constants:
         self._arguments = arguments
 
     def end_of_loop(self, block: Any) -> int | None:
-        """Return where a block that asks for a loop's next turn goes after the last one, if there is a turn."""
+        """Return where a block that asks for a loop's next turn goes after the last, if there is one."""
         branch = block.terminator
         if not isinstance(branch, self._ir.Branch):
             return None
@@ -137,8 +167,11 @@ class Constants:
         return frozenset(
             name
             for name, found in self._definitions.items()
-            if not name.startswith("$") and any(getattr(self.definition(one), "op", "") == "make_function" for one in found)
+            if not name.startswith("$") and any(self._is_function(one) for one in found)
         )
+
+    def _is_function(self, variable: Any) -> bool:
+        return getattr(self.definition(variable), "op", "") == "make_function"
 
     def definition(self, variable: Any) -> Any:
         """Return what a variable is assigned, through others; None where that depends."""

@@ -11,15 +11,13 @@ from numba.core import types
 from numba.core.errors import NumbaError
 
 from numjit.errors import CompilationError, NumjitError
+from numjit.functor.bytecode import return_line
+from numjit.functor.scalars.wording import shown, worded
 from numjit.functor.source import source_error
 
 __all__ = ["bad_result", "explain", "note", "start"]
 
 _recent = threading.local()
-#: Numba type names of elements, as `Element` builds them.
-_ELEMENT = re.compile(r"numjit\.(\w+)(?:\.zero_dim)?@\w+")
-#: Those of duals, as `Dual` builds them.
-_DUAL = re.compile(r"numjit\.dual\.(\w+)\.[0-9a-f]{12}")
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
 
@@ -70,14 +68,14 @@ def _reason(error: BaseException) -> str:
     texts = [_COLOUR.sub("", str(link)) for link in _chain(error)]
     for refusal in reversed(getattr(_recent, "refusals", [])):
         if any(refusal in text for text in texts):
-            return str(refusal)
+            return worded(str(refusal))
     text = _PREFIX.sub("", texts[0].strip())
     call = re.search(r">>> (.*)", text)
     if text.startswith("No implementation of function") and call:
         text = f"{call[1].strip()} is not supported"
     elif isinstance(error, NumbaError) or "Failed in" in texts[0]:
         text = text.partition("\n")[0]
-    return _DUAL.sub(r"differentiated \1", _ELEMENT.sub(r"\1", text)).strip()
+    return worded(text)
 
 
 def explain(error: BaseException, fn: Any) -> NumjitError:
@@ -85,7 +83,10 @@ def explain(error: BaseException, fn: Any) -> NumjitError:
     for link in _chain(error):
         if isinstance(link, NumjitError):  # from a helper, which knew its own line
             return link
-    return source_error(fn, _location(error), _reason(error))
+    place, reason = _location(error), _reason(error)
+    if reason.startswith("it returns"):  # Numba names the function's first line
+        place = fn.__code__.co_filename, return_line(fn.__code__)
+    return source_error(fn, place, reason)
 
 
 def bad_result(fn: Any, kind: Any) -> CompilationError:
@@ -95,5 +96,5 @@ def bad_result(fn: Any, kind: Any) -> CompilationError:
     elif isinstance(kind, types.BaseTuple):
         reason = "it returns a tuple inside a tuple; return one flat tuple of numbers"
     else:
-        reason = f"it returns a value of type {kind}; return a number or a tuple of numbers"
-    return source_error(fn, None, reason)
+        reason = f"it returns {shown(str(kind))}; return a number or a tuple of numbers"
+    return source_error(fn, (fn.__code__.co_filename, return_line(fn.__code__)), reason)

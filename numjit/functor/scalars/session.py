@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import cmath
 import contextlib
-import enum
 import functools
 import inspect
 import itertools
@@ -28,7 +27,7 @@ from numjit.functor.captured import refused, unstable
 from numjit.functor.fingerprint import MISSING_NAME, refused_at
 from numjit.functor.markers import Direction, Primal, index
 from numjit.functor.scalars import diagnosis
-from numjit.functor.scalars.constants import plain
+from numjit.functor.scalars.constants import TEXT, is_text, plain
 from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
 from numjit.functor.scalars.index_pass import indexed_pipeline
 from numjit.functor.scalars.raw import RawElements
@@ -97,10 +96,12 @@ class Session:
         self._running.append(fn)
         try:
             return self.target.compile(self, bare(fn), arguments, indexed=indexed)
-        except CompilationError:
-            raise
-        except Exception as error:
-            raise diagnosis.explain(error, fn) from error
+        except Exception as error:  # noqa: BLE001 - of Numba's passes, of any type
+            found = diagnosis.explain(error, fn)
+            if found is not error and isinstance(found, CompilationError) and found.cause is None:
+                found.cause = error
+            # Numba's own chain of causes takes four screens: whoever wants it finds it in the attribute.
+            raise found.with_traceback(None) from None
         finally:
             self._running.pop()
 
@@ -236,13 +237,6 @@ def _check_results(functor: PythonFunctor, found: Any) -> None:
             )
 
 
-def _is_text(value: Any) -> bool:
-    """Whether something is a string, or an enumeration of strings."""
-    if isinstance(value, enum.EnumMeta):
-        return any(_is_text(member.value) for member in value)
-    return isinstance(value.value if isinstance(value, enum.Enum) else value, str | bytes)
-
-
 def _divmod(x: Any, y: Any) -> Any:
     return x // y, x % y
 
@@ -278,11 +272,6 @@ class _TypingMixin:
         reason = refused(value)
         if reason is None and hasattr(value, "__array_interface__") and not isinstance(value, np.generic):
             reason = f"it captures an array: {unstable(value)}"
-        if reason is None and _is_text(value):
-            reason = (
-                "it uses a string; a functor has numbers and tuples of numbers only: take an IntEnum, or compare "
-                "strings outside of it"
-            )
         if reason is not None:
             raise RefusalError(reason)
         if isinstance(value, Direction):
@@ -305,7 +294,7 @@ class _TypingMixin:
             value = getattr(kind.pymod, name, MISSING_NAME)
             if value is MISSING_NAME:
                 raise RefusalError(f"the module {kind.pymod.__name__} has no {name!r}; correct the name")
-            reason = refused(value, f"{kind.pymod.__name__}.{name}")
+            reason = refused(value, f"{kind.pymod.__name__}.{name}") or (TEXT if is_text(value) else None)
             if reason is not None:
                 raise RefusalError(reason)
         found = super().resolve_getattr(kind, name)  # type: ignore[misc]

@@ -6,8 +6,9 @@ import functools
 import re
 from typing import Any
 
-from numjit.functor.scalars.constants import Constants, read_constants
+from numjit.functor.scalars.constants import Constants, read_constants, refuse_text
 from numjit.functor.scalars.types import RefusalError
+from numjit.functor.scalars.wording import unset
 
 __all__ = ["checked_compiler"]
 
@@ -48,12 +49,11 @@ def checked_compiler(target: str) -> type:
             found = _first_unset(ir, blocks, graph, known, self.functions_only)
             if found is not None:
                 name, error_place = found
-                error = RefusalError(
-                    f"the variable {name!r} may have no value here, as a path leads here that does not set it; "
-                    f"set it before the condition or loop, say {name} = 0.0"
-                )
+                error = RefusalError(unset(name))
                 error.loc = error_place
                 raise error
+            if not self.functions_only:
+                refuse_text(ir, blocks)
             return False
 
     @register_pass(mutates_CFG=False, analysis_only=True)
@@ -98,7 +98,7 @@ def checked_compiler(target: str) -> type:
 def _first_unset(
     ir: Any, blocks: dict[int, Any], graph: Any, known: Constants, functions_only: bool
 ) -> tuple[str, Any] | None:
-    """Return name and place of the first use of a variable that need not have a value; None where all have."""
+    """Return name and place of the first use of a variable that need not have a value; else None."""
     assigned = {label: _assigned(ir, block) for label, block in blocks.items()}
     checked = known.functions() if functions_only else None
     if checked is not None and not checked:
