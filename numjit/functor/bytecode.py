@@ -25,10 +25,6 @@ _UNSUPPORTED = {
     "BUILD_MAP": "a dict; use variables, or a tuple indexed by a number",
     "BUILD_CONST_KEY_MAP": "a dict; use variables, or a tuple indexed by a number",
     "BUILD_SET": "a set; use a tuple",
-    "BUILD_STRING": "a string; a functor has numbers and tuples of numbers only",
-    "FORMAT_VALUE": "a string; a functor has numbers and tuples of numbers only",
-    "FORMAT_SIMPLE": "a string; a functor has numbers and tuples of numbers only",
-    "FORMAT_WITH_SPEC": "a string; a functor has numbers and tuples of numbers only",
     "IMPORT_NAME": "an import; import outside of the functor",
     "STORE_GLOBAL": "an assignment to a global; return the value as one more result instead",
     "DELETE_GLOBAL": "del; leave it out",
@@ -49,6 +45,7 @@ _UNSUPPORTED = {
     "RETURN_GENERATOR": "a generator; use a loop",
     "LOAD_BUILD_CLASS": "a class; define it outside of the functor",
 }
+_TEXT = frozenset({"BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 _STRING = "a string; a functor has numbers and tuples of numbers only"
 
 
@@ -115,7 +112,7 @@ def _unsupported(part: types.CodeType) -> tuple[int, str] | None:
             found = found or (line, what)
         elif name == "LOAD_CONST" and isinstance(instruction.argval, frozenset):  # of `x in {1, 2}`
             found = found or (line, _UNSUPPORTED["BUILD_SET"])
-        elif name in ("LOAD_CONST", "RETURN_CONST") and _is_text(part, instruction):
+        elif name in _TEXT or (name in ("LOAD_CONST", "RETURN_CONST") and _is_text(part, instruction)):
             text = text or (line, _STRING)
     # A string is often part of something else that cannot be: raise ValueError("negative").
     return _inner_keyword(part) or found or text

@@ -104,6 +104,11 @@ def _constant(ir: Any, statement: Any, constants: Constants) -> Any:
     if value.op == "getattr":
         known = plain(constants.value(statement.target))
         return ir.Const(known, value.loc) if type(known) in (bool, int, float, complex) else None
+    if value.op == "call" and (value.kws or not (value.args or value.vararg)):
+        called = constants.value(value.func)
+        if called is min or called is max:  # numba-cuda asks the driver about these
+            reason = "takes numbers, or one tuple of them, and nothing else; pass those"
+            raise _refusal(f"{called.__name__}() {reason}", statement)
     if value.op == "binop" and value.fn in _COMPARED:
         sides = [constants.value(value.lhs), constants.value(value.rhs)]
         if all(isinstance(side, enum.Enum | str) for side in sides):

@@ -19,6 +19,7 @@ __all__ = ["bad_result", "explain", "note", "start"]
 
 _recent = threading.local()
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_LINE = re.compile(r'^(?:\x1b\[[0-9;]*m)*File ".*", line (\d+):', re.MULTILINE)
 _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
 
 
@@ -84,6 +85,11 @@ def explain(error: BaseException, fn: Any) -> NumjitError:
         if isinstance(link, NumjitError):  # from a helper, which knew its own line
             return link
     place, reason = _location(error), _reason(error)
+    first = fn.__code__.co_firstlineno
+    if place is None or place[1] <= first:  # numba-cuda knows no line, but its text may show one
+        shown_line = _LINE.search(str(error))
+        if shown_line and int(shown_line[1]) > first:
+            place = fn.__code__.co_filename, int(shown_line[1])
     if reason.startswith("it returns"):  # Numba names the function's first line
         place = fn.__code__.co_filename, return_line(fn.__code__)
     return source_error(fn, place, reason)
@@ -92,8 +98,8 @@ def explain(error: BaseException, fn: Any) -> NumjitError:
 def bad_result(fn: Any, kind: Any) -> CompilationError:
     """Return the error for a functor whose result is no number."""
     if kind == types.none or isinstance(kind, types.Optional | types.NoneType):
-        reason = "it does not return a value on every path; add a return statement"
-    elif isinstance(kind, types.BaseTuple):
+        return source_error(fn, None, "it does not return a value on every path; add a return statement")
+    if isinstance(kind, types.BaseTuple):
         reason = "it returns a tuple inside a tuple; return one flat tuple of numbers"
     else:
         reason = f"it returns {shown(str(kind))}; return a number or a tuple of numbers"

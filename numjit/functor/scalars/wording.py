@@ -65,9 +65,7 @@ _SAID: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     ),
     (
         r"non-constant value associated with variable '(\w+)' in a function that may escape",
-        lambda m: (
-            f"an inner function that uses {m[1]!r} is handed on; give it {m[1]!r} as a parameter, or call it here"
-        ),
+        lambda m: f"an inner function that uses {m[1]!r} is handed on; give it {m[1]!r} as a parameter",
     ),
     (
         r"Invalid use of getiter with parameters \((.*)\)",
@@ -120,8 +118,6 @@ _RULES = [(re.compile(pattern), said) for pattern, said in _SAID]
 _CALLS = {
     "matmul": "@ multiplies matrices, and a functor has numbers; write *, or multiply outside of it",
     "imatmul": "@ multiplies matrices, and a functor has numbers; write *, or multiply outside of it",
-    "min": "min() takes numbers, or one tuple of them, and nothing else; pass those",
-    "max": "max() takes numbers, or one tuple of them, and nothing else; pass those",
     "reduce": "functools.reduce() is not for a functor; use a loop",
     "sum": "sum() takes a tuple of numbers; pass one",
     "len": "len() is for tuples and raw operands, and this is a number; leave it out",
@@ -141,12 +137,12 @@ def worded(text: str) -> str:
             if called[2].startswith(("UniTuple", "Tuple")):
                 return "a tuple is indexed by one whole number; write t[i][j] for a tuple inside a tuple"
             return (
-                "it indexes a number, as a functor sees one element; annotate the operand numjit.raw to index "
-                "it, or use a tuple"
+                "it indexes a number, as a functor sees one element; annotate the operand numjit.raw to "
+                "index it, or use a tuple"
             )
         if called[1] in _CALLS:
             return _CALLS[called[1]]
-    return text if ";" in text else f"{text}; {_OTHERWISE}"
+    return text if ";" in text else f"{text or 'Numba does not take it'}; {_OTHERWISE}"
 
 
 def _plain(text: str) -> str:
