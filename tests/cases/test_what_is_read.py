@@ -39,7 +39,8 @@ EDITS = {
         "lambda x: x * read.FAST",
     ),
     "an enumeration inside a module inside a module": (
-        "import types, enum\nclass Mode(enum.IntEnum):\n    FAST = {}\ninner = types.ModuleType('inner')\ninner.Mode = Mode\n",
+        "import types, enum\nclass Mode(enum.IntEnum):\n    FAST = {}\n"  # noqa: ISC004
+        "inner = types.ModuleType('inner')\ninner.Mode = Mode\n",
         "lambda x: x * read.inner.Mode.FAST",
     ),
     "a module's constant": ("ALPHA = {}.0\n", "lambda x: x * read.ALPHA"),
@@ -149,7 +150,7 @@ class Kind(enum.Enum):
     B = "b"
 
 
-class Word(str, enum.Enum):
+class Word(str, enum.Enum):  # noqa: UP042 - StrEnum has methods of its own
     A = "a"
     B = "b"
 
@@ -280,8 +281,8 @@ def test_a_computed_module_attribute_is_read_each_time():
     """Values that are made when they are asked for may have one address after the other."""
     module = types.ModuleType("computed")
     counter = itertools.count()
-    module.__getattr__ = lambda name: np.float64(2.0 + next(counter) if name != "__file__" else 0)
-    text = "def f(x):\n    return x * computed.A + computed.B + computed.C"
+    module.__getattr__ = lambda name: np.float32(next(counter) if name in ("C", "D") else 2.0)
+    text = "def f(x):\n    return x * computed.A + computed.B + computed.C + computed.D"
     space = {"computed": module}
     exec(text, space)
     prints = {PythonFunctor(space["f"]).fingerprint() for _ in range(6)}
