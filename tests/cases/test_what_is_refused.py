@@ -82,7 +82,7 @@ ROWS = [
     ("with torch.no_grad():\n        return x", "contains with", "around the call", 2),
     ("import math\n    return math.exp(x)", "contains an import", "outside", 2),
     ("global Q\n    Q = 1\n    return x", "assignment to a global", "result", 3),
-    ("k = 1\n    def g():\n        nonlocal k\n        k = 2\n        return x\n    return g()", "nonlo", "return", 5),
+    ("k = 1\n    def g():\n        nonlocal k\n        k = 2\n    return x", "nonlocal", "return", 5),
     ("y = x\n    del y\n    return x", "contains del", "leave it out", 3),
     ("class Z: pass\n    return x", "contains a class", "outside", 2),
     ("async def g(): pass\n    return x", "an async function", "without async", 2),

@@ -104,8 +104,8 @@ MUTANTS = [
     Mutant(
         "A8 inner functions without a value",
         "numjit/functor/scalars/unset_pass.py",
-        "        functions_only = True",
-        "        functions_only = False",
+        "    checked = known.functions() if functions_only else None",
+        "    checked = frozenset() if functions_only else None",
         f"{REFUSED}::test_a_variable_that_a_path_leaves_unset",
     ),
     Mutant(
