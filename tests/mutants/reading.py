@@ -39,13 +39,6 @@ MUTANTS = [
         f"{READ}::test_what_cannot_be_followed_is_refused_by_name",
     ),
     Mutant(
-        "A2 values at one address after the other",
-        "numjit/functor/fingerprint.py",
-        "self._seen[id(value)] = len(self._seen), value",
-        "self._seen[id(value)] = len(self._seen), None",
-        f"{READ}::test_a_computed_module_attribute_is_read_each_time",
-    ),
-    Mutant(
         "A2 keyword defaults changed in place",
         "numjit/functor/fingerprint.py",
         "for name in fn.__kwdefaults__ or ():",
