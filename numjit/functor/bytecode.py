@@ -283,11 +283,12 @@ def count_returned(code: types.CodeType) -> int | None:
         if name == "BUILD_LIST":
             members.append(int(instruction.arg or 0))
         elif members and name == "LIST_APPEND":
-            members[-1] = None if members[-1] is None else members[-1] + 1
+            so_far = members[-1]
+            members[-1] = None if so_far is None else so_far + 1
         elif members and name == "LIST_EXTEND":  # by what stands just before it
-            more = _size(previous, stored)
+            so_far, more = members[-1], _size(previous, stored)
             is_tuple = previous.opname in ("BUILD_TUPLE", "LOAD_CONST")
-            members[-1] = members[-1] + more if is_tuple and None not in (members[-1], more) else None
+            members[-1] = None if so_far is None or more is None or not is_tuple else so_far + more
         elif members and _makes_tuple(instruction):
             previous = _Built(members.pop())
             continue

@@ -173,7 +173,7 @@ class _Encoder:
         if own is not None:
             raise _UnstableError(cls, f"its {own} would not be called; use a plain function instead of it")
         if is_enum:
-            for name, member in cls.__members__.items():
+            for name, member in cls.__members__.items():  # type: ignore[attr-defined]
                 self.add(name)
                 self.add(member._value_)
         else:

@@ -43,7 +43,8 @@ def plain(value: Any) -> Any:
         return float(value)
     if isinstance(value, np.generic):
         return value
-    for kind in (bool, int, float, complex):
+    kinds: tuple[Any, ...] = (bool, int, float, complex)
+    for kind in kinds:
         if isinstance(value, kind):
             return value if type(value) is kind else kind(value)
     return value
@@ -208,6 +209,7 @@ class Constants:
 
     def _computed(self, found: Any, depth: int) -> Any:
         """Return the value of an operation or call whose operands are known."""
+        parts: tuple[Any, ...]
         if found.op in ("binop", "inplace_binop"):
             function, parts = found.fn, (found.lhs, found.rhs)
         elif found.op == "unary":
