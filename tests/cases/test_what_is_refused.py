@@ -153,7 +153,7 @@ ROWS = [
     ("for i in reversed((1, 2)): x = x * i\n    return x", r"reversed\(\) is not", r"range\(n - 1", 2),
     ("return functools.reduce(max, (x, x))", r"functools\.reduce\(\)", "use a loop", 2),
     ("return math.prod((x, x))", r"math\.prod is not supported", "operators", 2),
-    ("return math.nothing(x)", "module math has no 'nothing'", "correct the name", 2),
+    ("return math.nothing(x)", "module math has no attribute 'nothing'", "correct the name", 2),
     ("return undefined(x)", "name 'undefined' is not defined", "define it", 2),
     ("return len(x)", r"len\(\) is for tuples", "leave it out", 2),
     ("return max(x, key=abs)", r"max\(\) takes numbers", "pass those", 2),
