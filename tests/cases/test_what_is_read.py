@@ -404,3 +404,53 @@ def test_what_becomes_a_list_is_refused_in_every_later_call(device):
             functor(x)
     scope["k"] = 3.0
     assert functor(x).tolist() == [3.0, 3.0]
+
+
+# ------------------------------------------------------------------------------------ under torch.compile
+
+REBOUND = {
+    "a class of an enumeration": ("lambda x: x * Mode.A", {"Mode": enum.IntEnum("Mode", "Z A")}, "Mode",
+                                  enum.IntEnum("Mode", "Z Y X W A")),
+    "a member": ("lambda x: x * member", {"member": Mode.SLOW}, "member", Mode.FAST),
+    "a helper": ("lambda x: help_me(x)", {"help_me": lambda x: x * 2}, "help_me", lambda x: x * 5),
+    "a decorated functor": ("lambda x: g(x)", {"g": numjit.elementwise(lambda x: x * 2)}, "g",
+                            numjit.elementwise(lambda x: x * 5)),
+    "None": ("lambda x: x * 2 if k is None else x * 5", {"k": None}, "k", 3.0),
+    "a tuple with a member": ("lambda x: x * t[1]", {"t": (Mode.FAST, 2.0)}, "t", (Mode.FAST, 5.0)),
+    "a member in a tuple": ("lambda x: x * t[0]", {"t": (Mode.SLOW, 2.0)}, "t", (Mode.FAST, 2.0)),
+    "a named tuple": ("lambda x: x * p.a", {"p": Point(2.0, 1.0)}, "p", Point(5.0, 1.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REBOUND)
+@pytest.mark.parametrize("through", ["", "settings."])
+def test_a_compiled_call_notices_what_is_rebound(what, through, device):
+    """Of the functor itself, and through a module."""
+    source, names, changed, value = REBOUND[what]
+    module = types.ModuleType("settings")
+    vars(module).update(names)
+    for name in names:
+        source = source.replace(name, through + name)
+    space = {"settings": module} if through else dict(names)
+    functor = numjit.elementwise(eval(source, space))
+    x = torch.tensor([1.0], device=device)
+    torch._dynamo.reset()
+    call = torch.compile(lambda v: functor(v), fullgraph=True, backend="eager")
+    before = [call(x).item() for _ in range(2)]
+    (vars(module) if through else space)[changed] = value
+    after = [call(x).item() for _ in range(2)]
+    assert after == [functor(x).item()] * 2
+    assert after[0] == 5.0
+    assert before[0] == before[1] != 5.0
+
+
+def test_a_compiled_call_notices_a_helpers_new_code(device):
+    def helper(x):
+        return x * 2
+
+    functor = numjit.elementwise(lambda x: helper(x))
+    call = torch.compile(lambda v: functor(v), fullgraph=True, backend="eager")
+    x = torch.tensor([1.0], device=device)
+    assert call(x).item() == 2.0
+    helper.__code__ = (lambda x: x * 5).__code__
+    assert call(x).item() == 5.0

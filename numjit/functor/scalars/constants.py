@@ -103,8 +103,10 @@ def _constant(ir: Any, statement: Any, constants: Constants) -> Any:
     if not isinstance(value, ir.Expr):
         return None
     if value.op == "getattr":
-        known = plain(constants.value(statement.target))
-        return ir.Const(known, value.loc) if type(known) in (bool, int, float, complex) else None
+        read = constants.value(statement.target)
+        known = plain(read)
+        is_number = type(known) in (bool, int, float, complex)
+        return ir.Const(known, value.loc) if is_number or known is not read else None
     if value.op == "call" and (value.kws or not (value.args or value.vararg)):
         called = constants.value(value.func)
         if called is min or called is max:  # numba-cuda asks the driver about these

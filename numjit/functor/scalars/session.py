@@ -293,7 +293,9 @@ class _TypingMixin:
         if isinstance(kind, types.Module):
             value = getattr(kind.pymod, name, MISSING_NAME)
             if value is MISSING_NAME:
-                raise RefusalError(f"the module {kind.pymod.__name__} has no attribute {name!r}; correct the name")
+                raise RefusalError(
+                    f"the module {kind.pymod.__name__} has no attribute {name!r}; correct the name"
+                )
             reason = refused(value, f"{kind.pymod.__name__}.{name}") or (TEXT if is_text(value) else None)
             if reason is not None:
                 raise RefusalError(reason)
