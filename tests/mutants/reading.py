@@ -81,6 +81,13 @@ MUTANTS = [
         f"{READ}::test_members_and_numbers_of_own_classes_are_plain_numbers",
     ),
     Mutant(
+        "A2 compiled calls and what is rebound",
+        "numjit/functor/watch.py",
+        'return [f"{name} is None"] if is_object and not _is_intrinsic(value) else []',
+        "return []",
+        f"{READ}::test_a_compiled_call_notices_what_is_rebound",
+    ),
+    Mutant(
         "A4 random numbers",
         "numjit/functor/captured.py",
         "if root in _RANDOM or (root in _ARRAYS and _draws(module, name)):",
