@@ -70,7 +70,18 @@ class OptionError(FunctorError, TypeError):
 
 
 class CompilationError(NumjitError, RuntimeError):
-    """A functor that a compiler refused; the message shows the user's own line."""
+    """A functor that a compiler refused; the message shows the user's own line.
+
+    Attributes
+    ----------
+    cause
+        What Numba raised, where it did: its own words and its traceback. Not kept by pickling.
+    """
+
+    cause: BaseException | None = None
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), self.args
 
 
 class DeviceError(NumjitError, ValueError):

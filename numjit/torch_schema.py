@@ -65,9 +65,14 @@ def schema(name: str, signature: Signature, pattern: str, *, out: bool = False) 
     outputs = len(signature.outputs)
     if out:
         parts += [] if "*" in parts else ["*"]
-        parts += [f"Tensor({chr(97 + k)}!) {_out(k, outputs)}" for k in range(outputs)]
+        parts += [f"Tensor({_alias(k)}!) {_out(k, outputs)}" for k in range(outputs)]
     returns = "()" if out else "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
     return f"{name}({', '.join(parts)}) -> {returns}"
+
+
+def _alias(place: int) -> str:
+    """Return how a schema names what an out argument shares its memory with: a letter, while there are."""
+    return chr(ord("a") + place) if place < 26 else f"a{place}"
 
 
 def _out(place: int, count: int) -> str:

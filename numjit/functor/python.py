@@ -5,6 +5,7 @@ Numba is only imported when a functor is first specialised.
 
 from __future__ import annotations
 
+import enum
 import inspect
 import threading
 import types
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numjit import dtypes
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, FunctorError, UnsupportedDtypeError
-from numjit.functor.bytecode import count_returned
+from numjit.functor.bytecode import bare, count_returned
 from numjit.functor.fingerprint import Captures, digest, refers_to
 from numjit.functor.markers import Raw, index
 from numjit.functor.powers import has_powers
@@ -73,9 +74,7 @@ class PythonFunctor:
         scalars: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(fn, types.FunctionType):
-            raise FunctorError(
-                f"a Python functor must be a function written with def or lambda, not {fn!r}; wrap it in one"
-            )
+            raise FunctorError(_no_function(fn))
         self.fn = fn
         self.name = fn.__name__
         self._outputs = outputs
@@ -102,7 +101,7 @@ class PythonFunctor:
 
     def _python_signature(self) -> inspect.Signature:
         """Return the function's own signature with the overridden defaults of scalars."""
-        found = inspect.signature(self.fn)
+        found = inspect.signature(bare(self.fn))
         for parameter in found.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise FunctorError(
@@ -149,6 +148,8 @@ class PythonFunctor:
             raise FunctorError(
                 f"functor {self.name!r}: the default of {name!r} is {default!r}; a default must be a number"
             )
+        if isinstance(default, enum.Enum):
+            default = default.value
         hint = hints.get(name, parameter.empty)
         if hint is parameter.empty:
             return Parameter(name, default=default)
@@ -430,6 +431,18 @@ def _rebuild(
     cls: type[PythonFunctor], fn: Callable[..., Any], outputs: int | None, scalars: dict[str, Any]
 ) -> PythonFunctor:
     return cls(fn, outputs=outputs, scalars=scalars)
+
+
+def _no_function(value: Any) -> str:
+    """Return what to say of something that is given as a functor and is no plain function."""
+    said = f"a Python functor must be a function written with def or lambda, not {value!r}; "
+    if isinstance(getattr(value, "py_func", None), types.FunctionType):
+        return f"{said}give its .py_func"
+    if isinstance(value, types.MethodType):
+        return f"{said}write a plain function, and pass what it needs of the object as scalars"
+    if isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+        return f"{said}give its .__wrapped__"
+    return f"{said}wrap it in one"
 
 
 def _is_number(value: Any) -> bool:

@@ -8,9 +8,10 @@ import linecache
 import types
 from collections.abc import Sequence
 
+from numjit.errors import CompilationError
 from numjit.functor.bytecode import with_nested
 
-__all__ = ["definition"]
+__all__ = ["definition", "place", "source_error"]
 
 Definition = ast.FunctionDef | ast.Lambda
 
@@ -25,6 +26,18 @@ def _read(text: str) -> tuple[list[Definition], list[types.CodeType]]:
         return [], []
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
     return nodes, list(with_nested(module))
+
+
+def place(file: str, line: int) -> str:
+    """Return how the end of a message shows a line: its file and number, then its text if there is one."""
+    text = linecache.getline(file, line).strip()
+    return f" ({file}:{line})" + (f"\n    {text}" if text else "")
+
+
+def source_error(fn: types.FunctionType, location: tuple[str, int] | None, reason: str) -> CompilationError:
+    """Return a `CompilationError` that shows a line of `fn`'s file."""
+    file, line = location or (fn.__code__.co_filename, fn.__code__.co_firstlineno)
+    return CompilationError(f"functor {fn.__name__!r} cannot be compiled: {reason}{place(file, line)}")
 
 
 def definition(fn: types.FunctionType) -> Definition | None:

@@ -9,6 +9,7 @@ import types as pytypes
 from collections.abc import Sequence
 from typing import Any
 
+from numjit.functor.bytecode import bare
 from numjit.functor.lowered import NotLowerable
 from numjit.functor.markers import index
 from numjit.functor.scalars.rules import RULES
@@ -37,7 +38,7 @@ def call(
     node = definition(fn)
     if node is None:
         raise NotLowerable(f"the source of {fn.__name__}() is not there")
-    bound = bind_arguments(inspect.signature(fn), fn.__name__, arguments, keywords)
+    bound = bind_arguments(inspect.signature(bare(fn)), fn.__name__, arguments, keywords)
     scope = Scope(fn, depth=program.indent)
     for name, value in bound.arguments.items():
         scope.names[name] = lift(value)

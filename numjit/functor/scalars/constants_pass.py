@@ -32,6 +32,7 @@ from numjit.functor.scalars.signs import (
     of_range,
 )
 from numjit.functor.scalars.types import RefusalError
+from numjit.functor.scalars.unset_pass import checked_compiler
 
 __all__ = ["SignedFunction", "functor_pipeline"]
 
@@ -62,13 +63,11 @@ class SignedFunction:
 def functor_pipeline(target: str, *, indexed: bool) -> type:
     """Return the compiler pipeline of ``"cpu"`` or ``"cuda"`` for functors."""
     if target == "cuda":
-        from numba.cuda.compiler import CUDACompiler as Plain
         from numba.cuda.core import ir, ir_utils
         from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
         from numba.cuda.core.typed_passes import NopythonTypeInference
     else:
         from numba.core import ir, ir_utils
-        from numba.core.compiler import Compiler as Plain
         from numba.core.compiler_machinery import FunctionPass, register_pass
         from numba.core.typed_passes import NopythonTypeInference
 
@@ -84,7 +83,7 @@ def functor_pipeline(target: str, *, indexed: bool) -> type:
             body = _Body(state.func_ir, ir, ir_utils, session.signs, session.reads_signs)
             return body.rewrite()
 
-    base: Any = indexed_pipeline(target) if indexed else Plain
+    base: Any = indexed_pipeline(target) if indexed else checked_compiler(target)
 
     class FunctorCompiler(base):  # type: ignore[misc]
         def define_pipelines(self) -> list[Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import threading
-import types as pytypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,16 +11,16 @@ from numba.core import types
 from numba.core.errors import NumbaError
 
 from numjit.errors import CompilationError, NumjitError
+from numjit.functor.bytecode import return_line
+from numjit.functor.scalars.wording import shown, worded
+from numjit.functor.source import source_error
 
-__all__ = ["bad_result", "explain", "foreign_reason", "note", "source_error", "start"]
+__all__ = ["bad_result", "explain", "note", "start"]
 
 _recent = threading.local()
-#: Numba type names of elements, as `Element` builds them.
-_ELEMENT = re.compile(r"numjit\.(\w+)(?:\.zero_dim)?@\w+")
-#: Those of duals, as `Dual` builds them.
-_DUAL = re.compile(r"numjit\.dual\.(\w+)\.[0-9a-f]{12}")
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_LINE = re.compile(r'^(?:\x1b\[[0-9;]*m)*File ".*", line (\d+):', re.MULTILINE)
 _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
-_FOREIGN = ("numpy", "torch", "cupy", "jax", "scipy")
 
 
 def start() -> None:
@@ -35,25 +33,6 @@ def note(reason: str) -> None:
     if not hasattr(_recent, "refusals"):
         start()
     _recent.refusals.append(reason)
-
-
-def foreign_reason(value: Any) -> str | None:
-    """Return why a captured value or called function cannot be part of a functor; None where it may."""
-    if value is print:
-        return "print() is not available in a functor"
-    if hasattr(value, "__array_interface__") and getattr(value, "shape", ()) != ():
-        return "a captured array would not follow its later changes; pass it as an operand, or use a tuple"
-    module = getattr(value, "__module__", None)
-    kind = type(value).__module__
-    if isinstance(value, pytypes.ModuleType | type) or not callable(value):
-        return None
-    package = next((name.partition(".")[0] for name in (module, kind) if isinstance(name, str)), "")
-    if kind.partition(".")[0] in _FOREIGN:
-        package = kind.partition(".")[0]
-    if package not in _FOREIGN:
-        return None
-    name = getattr(value, "__name__", str(value))
-    return f"{package}.{name} works on whole arrays; a functor sees one element: use Python's math or cmath"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -86,17 +65,18 @@ def _location(error: BaseException) -> tuple[str, int] | None:
 
 
 def _reason(error: BaseException) -> str:
-    texts = [str(link) for link in _chain(error)]
+    # Where colorama is installed, Numba's texts are coloured.
+    texts = [_COLOUR.sub("", str(link)) for link in _chain(error)]
     for refusal in reversed(getattr(_recent, "refusals", [])):
         if any(refusal in text for text in texts):
-            return str(refusal)
+            return worded(str(refusal))
     text = _PREFIX.sub("", texts[0].strip())
     call = re.search(r">>> (.*)", text)
     if text.startswith("No implementation of function") and call:
         text = f"{call[1].strip()} is not supported"
     elif isinstance(error, NumbaError) or "Failed in" in texts[0]:
         text = text.partition("\n")[0]
-    return _DUAL.sub(r"differentiated \1", _ELEMENT.sub(r"\1", text)).strip()
+    return worded(text)
 
 
 def explain(error: BaseException, fn: Any) -> NumjitError:
@@ -104,24 +84,23 @@ def explain(error: BaseException, fn: Any) -> NumjitError:
     for link in _chain(error):
         if isinstance(link, NumjitError):  # from a helper, which knew its own line
             return link
-    return source_error(fn, _location(error), _reason(error))
-
-
-def source_error(fn: Any, location: tuple[str, int] | None, reason: str) -> CompilationError:
-    """Return a `CompilationError` that shows a line of `fn`'s file."""
-    code = fn.__code__
-    file, line = location or (code.co_filename, code.co_firstlineno)
-    text = linecache.getline(file, line).strip()
-    shown = f"\n    {text}" if text else ""
-    return CompilationError(f"functor {fn.__name__!r} cannot be compiled: {reason} ({file}:{line}){shown}")
+    place, reason = _location(error), _reason(error)
+    first = fn.__code__.co_firstlineno
+    if place is None or place[1] <= first:  # numba-cuda knows no line, but its text may show one
+        shown_line = _LINE.search(str(error))
+        if shown_line and int(shown_line[1]) > first:
+            place = fn.__code__.co_filename, int(shown_line[1])
+    if reason.startswith("it returns"):  # Numba names the function's first line
+        place = fn.__code__.co_filename, return_line(fn.__code__)
+    return source_error(fn, place, reason)
 
 
 def bad_result(fn: Any, kind: Any) -> CompilationError:
     """Return the error for a functor whose result is no number."""
     if kind == types.none or isinstance(kind, types.Optional | types.NoneType):
-        reason = "it does not return a value on every path; add a return statement"
-    elif isinstance(kind, types.BaseTuple):
+        return source_error(fn, None, "it does not return a value on every path; add a return statement")
+    if isinstance(kind, types.BaseTuple):
         reason = "it returns a tuple inside a tuple; return one flat tuple of numbers"
     else:
-        reason = f"it returns a value of type {kind}; return a number or a tuple of numbers"
-    return source_error(fn, None, reason)
+        reason = f"it returns {shown(str(kind))}; return a number or a tuple of numbers"
+    return source_error(fn, (fn.__code__.co_filename, return_line(fn.__code__)), reason)

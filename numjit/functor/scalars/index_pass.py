@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from numjit.functor.markers import index
+from numjit.functor.scalars.unset_pass import checked_compiler
 
 __all__ = ["INDEX_PARAMETER", "indexed_pipeline"]
 
@@ -20,14 +21,12 @@ def indexed_pipeline(target: str) -> type:
     The function is compiled for one argument more than it has parameters, at the end.
     """
     if target == "cuda":
-        from numba.cuda.compiler import CUDACompiler as Compiler
         from numba.cuda.core import ir, ir_utils
         from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
         from numba.cuda.core.typed_passes import NopythonTypeInference
         from numba.cuda.core.untyped_passes import FixupArgs
     else:
         from numba.core import ir, ir_utils
-        from numba.core.compiler import Compiler
         from numba.core.compiler_machinery import FunctionPass, register_pass
         from numba.core.typed_passes import NopythonTypeInference
         from numba.core.untyped_passes import FixupArgs
@@ -69,7 +68,7 @@ def indexed_pipeline(target: str) -> type:
             ir_utils.dead_code_elimination(function_ir)  # of the loads of the function
             return True
 
-    class IndexedCompiler(Compiler):  # type: ignore[misc]
+    class IndexedCompiler(checked_compiler(target)):  # type: ignore[misc]
         def define_pipelines(self) -> list[Any]:
             pipelines = super().define_pipelines()
             for pipeline in pipelines:

@@ -139,6 +139,8 @@ def _apply(function: Any, tracer: Tracer, kinds: Sequence[Any], values: Sequence
 
 def register_seeds(target: Any, machine: Machine) -> None:
     """Make `seed`, `pull` and `push` known to a target (see `numjit.functor.scalars.registry`)."""
+    # Python hands more than 30 arguments over as a tuple, of which the direction is a member then.
+    target.register_model(DirectionType, target.models.OpaqueModel)
     for function in (seed, pull, push):
         key = (target.name, "numjit", function.__name__)
 

@@ -17,15 +17,19 @@ import types as pytypes
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from numba.core import types
 
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
-from numjit.functor.bytecode import unsupported_statement
+from numjit.functor.bytecode import bare, is_about_text, unsupported_statement
+from numjit.functor.captured import refused, unstable
 from numjit.functor.copied_exits import with_one_exit
+from numjit.functor.fingerprint import MISSING_NAME, refused_at
 from numjit.functor.markers import Direction, Primal, index
 from numjit.functor.powers import has_powers
 from numjit.functor.scalars import diagnosis
+from numjit.functor.scalars.constants import TEXT, is_text, plain
 from numjit.functor.scalars.constants_pass import SignedFunction, functor_pipeline
 from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
 from numjit.functor.scalars.raw import RawElements
@@ -43,6 +47,7 @@ from numjit.functor.scalars.types import (
     unwrap,
 )
 from numjit.functor.signature import ArgumentType
+from numjit.functor.source import source_error
 from numjit.math import where
 from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
@@ -97,19 +102,23 @@ class Session:
         bad = unsupported_statement(fn.__code__)
         if bad is not None:
             line, what = bad
-            raise diagnosis.source_error(fn, (fn.__code__.co_filename, line), f"it contains {what}")
+            # The string of print("x is", x) is not the reason.
+            reason = is_about_text(what) and refused_at(fn, line)
+            raise source_error(fn, (fn.__code__.co_filename, line), reason or f"it contains {what}")
         if not self._running:
             diagnosis.start()
         self._running.append(fn)
         outer, self.signs = self.signs, signs
         try:
-            compiled = self.target.compile(self, with_one_exit(fn), arguments, indexed=indexed)
+            compiled = self.target.compile(self, with_one_exit(bare(fn)), arguments, indexed=indexed)
             self.functions.add(compiled.fndesc.llvm_func_name)
             return compiled
-        except CompilationError:
-            raise
-        except Exception as error:
-            raise diagnosis.explain(error, fn) from error
+        except Exception as error:  # noqa: BLE001 - of Numba's passes, of any type
+            found = diagnosis.explain(error, fn)
+            if found is not error and isinstance(found, CompilationError) and found.cause is None:
+                found.cause = error
+            # Numba's own chain of causes takes four screens: whoever wants it finds it in the attribute.
+            raise found.with_traceback(None) from None
         finally:
             self.signs = outer
             self._running.pop()
@@ -134,7 +143,9 @@ class Session:
     def _make_helper(self, fn: Any, signs: Signs) -> Helper:
         functor = getattr(fn, "__numjit_functor__", None)
         function = fn if functor is None else functor.fn
-        parameters = _relaxed(inspect.signature(function) if functor is None else functor.python_signature)
+        parameters = _relaxed(
+            inspect.signature(bare(function)) if functor is None else functor.python_signature
+        )
         is_primal = isinstance(fn, Primal)
         indexed = isinstance(fn, Primal) and fn.indexed
         if indexed:
@@ -196,7 +207,9 @@ class Session:
 def _relaxed(signature: inspect.Signature) -> inspect.Signature:
     """Return a signature whose keyword-only parameters are ordinary: Numba binds those wrongly."""
     parameters = [
-        p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.KEYWORD_ONLY else p
+        p.replace(
+            kind=p.POSITIONAL_OR_KEYWORD if p.kind is p.KEYWORD_ONLY else p.kind, default=plain(p.default)
+        )
         for p in signature.parameters.values()
     ]
     return inspect.Signature(parameters, __validate_parameters__=False)
@@ -287,7 +300,9 @@ class _TypingMixin:
                     f"{value.__name__!r} is a C++ functor; only Python functors can be called here"
                 )
             return self.session.helper(value)
-        reason = diagnosis.foreign_reason(value)
+        reason = refused(value)
+        if reason is None and hasattr(value, "__array_interface__") and not isinstance(value, np.generic):
+            reason = f"it captures an array: {unstable(value)}"
         if reason is not None:
             raise RefusalError(reason)
         if isinstance(value, Direction):
@@ -307,6 +322,9 @@ class _TypingMixin:
             raise RefusalError(
                 f"the integer {_shown(value)} does not fit 64 bits; write it as a float, {_as_float(value)}"
             )
+        inner = getattr(value, "py_func", None)
+        if isinstance(inner, pytypes.FunctionType):  # Numba keeps what it compiled when a global is rebound
+            return self.session.helper(inner)
         if isinstance(value, pytypes.FunctionType) and self._get_global_type(value) is None:  # type: ignore[attr-defined]
             return self.session.helper(value)
         return super().resolve_value_type(value)  # type: ignore[misc]
@@ -319,7 +337,12 @@ class _TypingMixin:
 
     def resolve_getattr(self, kind: Any, name: str) -> Any:
         if isinstance(kind, types.Module):
-            reason = diagnosis.foreign_reason(getattr(kind.pymod, name, None))
+            value = getattr(kind.pymod, name, MISSING_NAME)
+            if value is MISSING_NAME:
+                raise RefusalError(
+                    f"the module {kind.pymod.__name__} has no attribute {name!r}; correct the name"
+                )
+            reason = refused(value, f"{kind.pymod.__name__}.{name}") or (TEXT if is_text(value) else None)
             if reason is not None:
                 raise RefusalError(reason)
         found = super().resolve_getattr(kind, name)  # type: ignore[misc]
