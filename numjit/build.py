@@ -164,7 +164,9 @@ def _compile_cpp(
     from numjit.toolchain.nvrtc import compile_ltoir
 
     def compiled(source: str) -> bytes:
-        return compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
+        return compile_ltoir(
+            source, cc=cc, name=functor.name, options=functor.options, quiet=bool(functor.wrapper)
+        )
 
     used = device_source(functor, specialisation, symbol, for_kernels=for_kernels)
     try:

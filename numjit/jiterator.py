@@ -31,8 +31,17 @@ __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 class _JiteratorFunctor(CppFunctor):
     """A C++ functor by jiterator's rule: one common dtype of all operands for every template parameter."""
 
+    def __init__(
+        self, text: str, outputs: int | None, scalars: Mapping[str, Any], *, by_reference: bool
+    ) -> None:
+        self.by_reference = by_reference
+        super().__init__(text, outputs=outputs, scalars=scalars)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.text, self.stated_outputs, self.scalars, self.by_reference)
+
     def fingerprint(self) -> str:
-        return digest("jiterator", super().fingerprint())
+        return digest("jiterator", str(self.by_reference), super().fingerprint())
 
     def _common(self, arguments: Sequence[ArgumentType], default_dtype: DType) -> DType:
         return result_type(arguments[: len(self.signature.operands)], default_dtype)
@@ -46,14 +55,22 @@ class _JiteratorFunctor(CppFunctor):
         return Specialisation(made.arguments, made.inputs, (common,) * len(made.outputs), default_dtype)
 
 
+def _rebuild(
+    text: str, outputs: int | None, scalars: Mapping[str, Any], by_reference: bool
+) -> _JiteratorFunctor:
+    return _JiteratorFunctor(text, outputs, scalars, by_reference=by_reference)
+
+
 class _JittedFunction(FastCallable):
     """What the two constructors return."""
 
-    def __init__(self, code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> None:
+    def __init__(
+        self, code_string: str, outputs: int | None, scalars: Mapping[str, Any], *, by_reference: bool = False
+    ) -> None:
         check_defaults(scalars)
         self.code_string = code_string
         self.kwargs_dict = dict(scalars)
-        self._functor = functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
+        self._functor = functor = _JiteratorFunctor(code_string, outputs, scalars, by_reference=by_reference)
         self.num_outputs = len(functor.signature.outputs)
         self.__name__ = self.kernel_name = functor.name
         if len(functor.signature.raws) == len(functor.signature.operands):
@@ -144,7 +161,8 @@ class _JittedFunction(FastCallable):
         return self._functor
 
     def __reduce__(self) -> Any:
-        return _restore, (self.code_string, self._functor.stated_outputs, self.kwargs_dict)
+        functor = self._functor
+        return _restore, (self.code_string, functor.stated_outputs, self.kwargs_dict, functor.by_reference)
 
 
 def _is_exact(value: float | None, dtype: DType) -> bool:
@@ -157,8 +175,10 @@ def _is_exact(value: float | None, dtype: DType) -> bool:
     return low <= value < high
 
 
-def _restore(code_string: str, outputs: int | None, scalars: Mapping[str, Any]) -> _JittedFunction:
-    return _JittedFunction(code_string, outputs, scalars)
+def _restore(
+    code_string: str, outputs: int | None, scalars: Mapping[str, Any], by_reference: bool
+) -> _JittedFunction:
+    return _JittedFunction(code_string, outputs, scalars, by_reference=by_reference)
 
 
 def create_jit_fn(code_string: str, **kwargs: Any) -> Callable[..., Any]:
@@ -199,7 +219,8 @@ def create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs: Any
     Parameters
     ----------
     code_string
-        CUDA C++ whose functor returns void and has one ``T&`` parameter for each result.
+        CUDA C++ whose functor has one ``T&`` parameter for each result; what it returns, void or not, is
+        ignored.
     num_outputs
         How many results it has.
     **kwargs
@@ -215,7 +236,7 @@ def create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs: Any
     FunctorError
         As for `create_jit_fn`, and where `num_outputs` is not what the functor has.
     """
-    return _JittedFunction(code_string, num_outputs, kwargs)
+    return _JittedFunction(code_string, num_outputs, kwargs, by_reference=True)
 
 
 #: torch's own spellings.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import pathlib
 import platform
 import re
@@ -11,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from numjit import config
 from numjit.cache.disk import DiskStore, default_store
@@ -20,7 +21,7 @@ from numjit.cpu.chunk import HostChunk
 from numjit.cpu.cpp_source import SYMBOL, host_source, host_user_text, user_column
 from numjit.dtypes import DType
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor.cpp_diagnostics import describe, line_of, parse_gnu
+from numjit.functor.cpp_diagnostics import Diagnostic, describe, line_of, parse_gnu, pass_on
 from numjit.functor.cpp_source import probe_source, user_text
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import Specialisation
@@ -40,7 +41,8 @@ _FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fwrapv",
-    "-w",
+    # An exception would leave the loop through ctypes, which ends the process.
+    "-fno-exceptions",
 )
 _TIMEOUT = 300.0
 
@@ -140,25 +142,29 @@ def build_chunk(
         There is no C++ compiler, or what it made cannot be loaded.
     """
     if cache_dir is None:
-        return _load(
-            _compile_loop(functor, specialisation, storages, stored_outputs, views, command=compiler())
+        made, warned = _compile_loop(
+            functor, specialisation, storages, stored_outputs, views, command=compiler()
         )
+        pass_on(functor.name, warned, _lines(functor))
+        return _load(made)
     loop = _loop_key(functor, specialisation, storages, stored_outputs, views)
     store = _store(cache_dir)
     try:
         command = compiler()
     except ToolchainError:  # an image without a compiler, whose cache was filled by one that has it
         newest = store.get(loop, ".newest")
-        made = None if newest is None else store.get(newest.decode(), ".so")
-        if made is None:
+        cached = None if newest is None else store.get(newest.decode(), ".so")
+        if cached is None:
             raise
-        return _load(made)
+        return _load(cached)
     key = digest(loop, _compiler_identity(command))
-    made = store.get(key, ".so")
-    if made is None:
-        made = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
-        store.put(key, ".so", made)
-        store.put(loop, ".newest", key.encode())
+    cached = store.get(key, ".so")
+    if cached is not None:
+        return _load(cached)
+    made, warned = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
+    store.put(key, ".so", made)
+    store.put(loop, ".newest", key.encode())
+    pass_on(functor.name, warned, _lines(functor))
     return _load(made)
 
 
@@ -218,16 +224,17 @@ def _compile_loop(
     views: Sequence[str],
     *,
     command: tuple[str, ...],
-) -> bytes:
+) -> tuple[bytes, list[Diagnostic]]:
+    """Return a loop's shared object, and what the compiler warns of in the user's text."""
     program = host_source(functor, specialisation, storages, stored_outputs, views)
     with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
         target = pathlib.Path(folder) / "loop.so"
-        _run(functor, program, [*command, *_FLAGS, _native_flag()], target)
-        return target.read_bytes()
+        warned = _run(functor, program, [*command, *_FLAGS, _native_flag()], target)
+        return target.read_bytes(), warned
 
 
-def _run(functor: CppFunctor, program: str, command: Sequence[str], target: pathlib.Path) -> None:
-    """Compile a program from standard input."""
+def _run(functor: CppFunctor, program: str, command: Sequence[str], target: pathlib.Path) -> list[Diagnostic]:
+    """Compile a program from standard input; returns the warnings, none of a derivative, whose text is known."""
     full = [*command, "-x", "c++", "-", "-o", str(target)]
     try:
         ran = subprocess.run(
@@ -238,24 +245,29 @@ def _run(functor: CppFunctor, program: str, command: Sequence[str], target: path
             errors="replace",
             timeout=_TIMEOUT,
             check=False,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(
             f"functor {functor.name!r}: the C++ compiler {command[0]!r} failed ({error}); "
             "name another in NUMJIT_CXX"
         ) from error
-    if ran.returncode == 0:
-        return
-    errors = [
-        error._replace(column=user_column(functor, error.file, error.line, error.column))
-        for error in parse_gnu(ran.stderr)
+    failed = ran.returncode != 0
+    if not failed and functor.wrapper:
+        return []
+    found = [
+        found._replace(column=user_column(functor, found.file, found.line, found.column))
+        for found in parse_gnu(ran.stderr, "error" if failed else "warning")
     ]
+    if not failed:
+        return found
+    raise CompilationError(describe(functor.name, "the CPU", found, _lines(functor), ran.stderr))
+
+
+def _lines(functor: CppFunctor) -> Callable[[str, int], str]:
+    """Return what gives the user's line for a file and a line number."""
     original = user_text(functor)
-    raise CompilationError(
-        describe(
-            functor.name, "the CPU", errors, lambda file, line: line_of(original, file, line), ran.stderr
-        )
-    )
+    return lambda file, line: line_of(original, file, line)
 
 
 def _load(made: bytes) -> HostChunk:
@@ -292,7 +304,7 @@ def probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Map
     program = probe_source(functor, inputs, bound, host=True, text=host_user_text(functor))
     with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
         target = pathlib.Path(folder) / "probe.s"
-        _run(functor, program, [*compiler(), "-std=c++17", "-O0", "-w", "-S"], target)
+        _run(functor, program, [*compiler(), "-std=c++17", "-O0", "-fno-exceptions", "-S"], target)
         found = re.search(
             r"numjit_code:\s*\.(?:long|word|4byte|int)\s+(\d+)", target.read_text(encoding="utf-8")
         )

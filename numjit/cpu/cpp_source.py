@@ -39,6 +39,35 @@ _SAFE = {
 }
 
 
+# By pragmas, since one compiler refuses the other's options. A value that is read unset or not returned is a
+# wrong answer at best; the rest is passed on where it concerns the user's own lines.
+_DIAGNOSTICS = """#line 1 "numjit/diagnostics"
+#if defined(__clang__)
+#pragma clang diagnostic error "-Wreturn-type"
+#pragma clang diagnostic error "-Winfinite-recursion"
+#pragma clang diagnostic warning "-Wuninitialized"
+#pragma clang diagnostic warning "-Wsometimes-uninitialized"
+#pragma clang diagnostic warning "-Wunsequenced"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic error "-Wreturn-type"
+#if __GNUC__ >= 12
+#pragma GCC diagnostic error "-Winfinite-recursion"
+#endif
+#pragma GCC diagnostic warning "-Wuninitialized"
+#pragma GCC diagnostic warning "-Wmaybe-uninitialized"
+#pragma GCC diagnostic warning "-Wsequence-point"
+#pragma GCC diagnostic warning "-Wunused-value"
+#endif
+"""
+
+# GCC 12.1 and 12.2 make fused operations of `a * c - b * d` beside `a * d + b * c` in vectorised loops in
+# spite of -ffp-contract=off (GCC's PR 107647); of elements in a loop's rest they do not.
+_NO_FUSION = """#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12 && __GNUC_MINOR__ < 3 && defined(__x86_64__)
+#pragma GCC target("no-fma,no-avx512f")
+#endif
+"""
+
+
 def _division_edits(unit: Unit) -> list[tuple[int, int, str]]:
     """Return the replacement of every division in the text, macros' bodies included."""
     tokens: list[Token] = [token for token in tokenize(unit.source) if token.kind != "directive"]
@@ -124,8 +153,9 @@ def host_source(
         *(dtype for dtype in storages if dtype is not None),
     ]
     chosen = library_headers(functor, types, host=True)
+    fusion = _NO_FUSION if any(stored.is_complex for stored in stored_outputs) else ""
     return (
-        f"{header_text(chosen)}{storage_text(functor, specialisation, chosen)}"
+        f"{_DIAGNOSTICS}{fusion}{header_text(chosen)}{storage_text(functor, specialisation, chosen)}"
         f"{host_user_text(functor)}"
         f"{_loop(functor, specialisation, storages, stored_outputs, views)}"
     )

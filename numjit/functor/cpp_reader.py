@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from numjit.errors import FunctorError
-from numjit.functor.cpp_tokens import Preprocessed, Source, Token, preprocess
+from numjit.functor.cpp_tokens import Preprocessed, Source, Token, expand_calls, preprocess
 
 __all__ = ["Function", "RawParameter", "TemplateParameter", "Unit", "choose_entry", "read_unit", "split_list"]
 
@@ -77,6 +77,8 @@ class Function(NamedTuple):
         In order.
     token
         Its name in the text.
+    body
+        From ``{`` to ``}``.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Function(NamedTuple):
     returns: tuple[Token, ...]
     parameters: tuple[RawParameter, ...]
     token: Token
+    body: tuple[Token, ...]
 
 
 class Unit(NamedTuple):
@@ -123,7 +126,9 @@ def read_unit(source: Source, before: Unit | None = None) -> Unit:
     FunctorError
         Brackets that do not match, with line and column.
     """
-    preprocessed = preprocess(source, before.preprocessed.macros if before else None)
+    preprocessed = preprocess(source, before.preprocessed if before else None)
+    if preprocessed.calls:  # The compilers will do it without a bound.
+        expand_calls(source, preprocessed.tokens, preprocessed)
     reader = _Reader(source, preprocessed.tokens)
     if before:
         reader.aliases.update(before.aliases)
@@ -386,9 +391,10 @@ class _Reader:
         opening = self.at
         self.at = skip_balanced(self.tokens, self.at)
         parameters = self.tokens[opening + 1 : self.at - 1]
-        trailing = self._read_after_parameters()
-        if trailing is None:
+        after = self._read_after_parameters()
+        if after is None:
             return
+        trailing, body = after
         name, first = self.tokens[named], start
         is_member = named > start and self.tokens[named - 1].text == "::"
         is_operator = any(token.text == "operator" for token in self.tokens[start:opening])
@@ -406,6 +412,7 @@ class _Reader:
                 trailing or tuple(self.tokens[first:named]),
                 tuple(read),
                 name,
+                body,
             )
         )
 
@@ -447,17 +454,18 @@ class _Reader:
         self.source.fail(self.tokens[-1].offset, "this declaration never ends; add ';' or a body")
         return None
 
-    def _read_after_parameters(self) -> tuple[Token, ...] | None:
+    def _read_after_parameters(self) -> tuple[tuple[Token, ...], tuple[Token, ...]] | None:
         """Go past what follows a parameter list, body included.
 
-        Returns the trailing return type, empty where there is none; None for a mere declaration.
+        Returns the trailing return type, empty where there is none, and the body; None for a mere declaration.
         """
         trailing: tuple[Token, ...] = ()
         while self.at < len(self.tokens):
             text = self._text()
             if text == "{":
+                opened = self.at
                 self.at = skip_balanced(self.tokens, self.at)
-                return trailing
+                return trailing, tuple(self.tokens[opened : self.at])
             if text in {";", "="}:
                 self._skip_statement()
                 return None

@@ -148,6 +148,8 @@ def user_text(functor: CppFunctor, edits: Mapping[str, Sequence[tuple[int, int, 
     for unit in functor.units:
         file = PREAMBLE_FILE if unit is not functor.units[-1] else USER_FILE
         changes = [*_hoists(unit, file), *(edits or {}).get(file, ())]
+        if file == USER_FILE:
+            changes += functor.edits
         parts.append(
             f'{_open(file, 1)}{_replace(unit.source.text, changes)}\n#line 1 "{SEAM_FILE}"\n{_CLOSE}\n'
         )
@@ -293,9 +295,9 @@ def call_lines(
             arguments.append(inputs[slot.position])
     call = f"{callee(functor, bound)}({', '.join(arguments)})"
     for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
-        if index == 0 and not functor.returns.is_void:
+        if index == 0 and not functor.ignores_return:
             lines.append(f"const {cpp_type(dtype)} {name} = {call};")
-    if functor.returns.is_void:
+    if functor.ignores_return:
         lines.append(f"{call};")
     for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
         if index in received:

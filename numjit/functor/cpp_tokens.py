@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from numjit.errors import FunctorError
 
-__all__ = ["Directive", "Preprocessed", "Source", "Token", "preprocess", "read_directive", "tokenize"]
+__all__ = [
+    "Directive",
+    "Preprocessed",
+    "Source",
+    "Token",
+    "expand_calls",
+    "preprocess",
+    "read_directive",
+    "tokenize",
+]
 
 
 class Token(NamedTuple):
@@ -251,12 +260,15 @@ class Preprocessed(NamedTuple):
         What a compiler would read, object-like macros of the text replaced.
     macros
         Object-like macros in force at the end.
+    calls
+        Function-like macros in force at the end.
     defined
         Name of every macro that the text defines, function-like ones included.
     """
 
     tokens: list[Token]
     macros: dict[str, tuple[Token, ...]]
+    calls: dict[str, Directive]
     defined: tuple[str, ...]
 
 
@@ -264,7 +276,11 @@ class Preprocessed(NamedTuple):
 _PREDEFINED: Final = frozenset({"__CUDACC__", "__CUDACC_RTC__", "__CUDA_ARCH__", "__cplusplus", "__NVCC__"})
 
 
-def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = None) -> Preprocessed:
+#: More tokens than any text has; macros that double one another reach it in no time.
+_MOST: Final = 1 << 17
+
+
+def preprocess(source: Source, before: Preprocessed | None = None) -> Preprocessed:
     """Drop the preprocessor lines of a text, choosing branches and replacing object-like macros.
 
     ``#if`` is understood for literals, ``defined`` and their negation; of a condition beyond that the
@@ -273,9 +289,10 @@ def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = 
     Raises
     ------
     FunctorError
-        An ``#if`` without ``#endif`` or the reverse.
+        An ``#if`` without ``#endif`` or the reverse; macros that grow beyond what compilers can take.
     """
-    known: dict[str, tuple[Token, ...]] = dict(macros or {})
+    known: dict[str, tuple[Token, ...]] = dict(before.macros if before else {})
+    calls: dict[str, Directive] = dict(before.calls if before else {})
     flags: set[str] = set(_PREDEFINED)
     defined: dict[str, None] = {}
     live: list[Token] = []
@@ -285,7 +302,9 @@ def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = 
         reading = all(entry[2] for entry in stack)
         if token.kind != "directive":
             if reading:
-                live.extend(_expand(token, known, frozenset()))
+                for part in _expand(token, known, frozenset()):
+                    live.append(part)
+                    _check_size(source, len(live), token)
             continue
         directive = read_directive(source, token)
         keyword = directive.keyword
@@ -307,14 +326,103 @@ def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = 
             defined[name] = None
             flags.add(name)
             known.pop(name, None)
-            if not directive.takes_arguments:
+            calls.pop(name, None)
+            if directive.takes_arguments:
+                calls[name] = directive
+            else:
                 known[name] = directive.body
         elif reading and keyword == "undef" and directive.tokens:
             known.pop(directive.tokens[0].text, None)
+            calls.pop(directive.tokens[0].text, None)
             flags.discard(directive.tokens[0].text)
     if stack:
         source.fail(stack[-1][0].offset, "this condition is never closed; add #endif")
-    return Preprocessed(live, known, tuple(defined))
+    return Preprocessed(live, known, calls, tuple(defined))
+
+
+def _check_size(source: Source, count: int, token: Token) -> None:
+    if count > _MOST:
+        source.fail(token.offset, f"macros make more than {_MOST} tokens of this; write them smaller")
+
+
+def expand_calls(source: Source, tokens: Sequence[Token], macros: Preprocessed) -> list[Token]:
+    """Replace the function-like macros in a text's tokens too.
+
+    Raises
+    ------
+    FunctorError
+        Macros that grow beyond what compilers can take.
+    """
+    made = 0
+
+    def expanded(tokens: Sequence[Token], busy: frozenset[str]) -> list[Token]:
+        nonlocal made
+        out: list[Token] = []
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            made += 1
+            _check_size(source, made, token)
+            at += 1
+            if token.kind != "name" or token.text in busy:
+                out.append(token)
+            elif token.text in macros.macros:
+                body = [part._replace(offset=token.offset) for part in macros.macros[token.text]]
+                out += expanded(body, busy | {token.text})
+            elif token.text in macros.calls and at < len(tokens) and tokens[at].text == "(":
+                arguments, at = _macro_arguments(tokens, at)
+                given = [expanded(argument, busy) for argument in arguments]
+                body = _substituted(macros.calls[token.text], given, token.offset)
+                out += expanded(body, busy | {token.text})
+            else:
+                out.append(token)
+        return out
+
+    return expanded(tokens, frozenset())
+
+
+def _macro_arguments(tokens: Sequence[Token], at: int) -> tuple[list[list[Token]], int]:
+    """Return the arguments of the macro whose ``(`` is at `at`, and the index after its ``)``."""
+    arguments: list[list[Token]] = [[]]
+    opened, depth = at, 0
+    while at < len(tokens):
+        text = tokens[at].text
+        depth += (text == "(") - (text == ")")
+        if depth == 0:
+            return arguments, at + 1
+        if text == "," and depth == 1:
+            arguments.append([])
+        elif at > opened:
+            arguments[-1].append(tokens[at])
+        at += 1
+    return arguments, at
+
+
+def _substituted(macro: Directive, arguments: Sequence[Sequence[Token]], offset: int) -> list[Token]:
+    """Return the body of a function-like macro with its arguments, names joined where it says ``##``."""
+    closing = next((i for i, token in enumerate(macro.tokens) if token.text == ")"), 0)
+    names = [token.text for token in macro.tokens[2:closing] if token.text != ","]
+    given: dict[str, list[Token]] = {}
+    for k, name in enumerate(names):
+        if name == "...":
+            rest = [[*argument] for argument in arguments[k:]]
+            comma = Token("punct", ",", offset)
+            given["__VA_ARGS__"] = [part for n, a in enumerate(rest) for part in ([comma] * (n > 0) + a)]
+        else:
+            given[name] = list(arguments[k]) if k < len(arguments) else []
+    out: list[Token] = []
+    joins = False
+    for token in macro.body:
+        if token.text == "##":
+            joins = True
+            continue
+        parts = given.get(token.text, [token]) if token.kind == "name" else [token]
+        parts = [part._replace(offset=offset) for part in parts]
+        if joins and out and parts:
+            parts[0] = parts[0]._replace(kind=out[-1].kind, text=out.pop().text + parts[0].text)
+        joins = False
+        out += parts
+    return out
 
 
 def _expand(token: Token, known: Mapping[str, tuple[Token, ...]], busy: frozenset[str]) -> Iterable[Token]:

@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
+from numjit.functor.cpp_flow import first_unset_read
 from numjit.functor.cpp_reader import Function, Unit, choose_entry, read_unit
-from numjit.functor.cpp_tokens import Source, Token
+from numjit.functor.cpp_tokens import Source, Token, expand_calls
 from numjit.functor.cpp_types import CppType, complex_of, read_parameter, read_type
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
 from numjit.semantics.category import Category
@@ -103,6 +104,10 @@ class CppFunctor:
         Operands, scalars and outputs. Operands without a name are called ``operand0``, ...
     uses_index
         Whether a parameter is declared ``numjit::index``.
+    ignores_return
+        Whether no result is what it returns.
+    edits
+        (start, stop, replacement) to make in the text before it is compiled.
 
     Raises
     ------
@@ -114,6 +119,9 @@ class CppFunctor:
     """
 
     kind: Final = "c++"
+    #: Whether a text that has `stated_outputs` parameters declared T& has its results there alone, whatever it
+    #: returns (numjit/jiterator.py).
+    by_reference = False
     #: Generated C++ that follows the text; a derived functor's own function (numjit/functor/derived_cpp.py).
     wrapper = ""
 
@@ -138,6 +146,15 @@ class CppFunctor:
         self._read()
 
     def _read(self) -> None:
+        try:
+            self._read_texts()
+        except RecursionError:
+            raise FunctorError(
+                "C++ functor: its text nests templates, namespaces, types or macros deeper than can be read; "
+                "write it flatter"
+            ) from None
+
+    def _read_texts(self) -> None:
         before = read_unit(Source(self.preamble, "preamble of a C++ functor")) if self.preamble else None
         unit = read_unit(Source(self.text), before)
         function = choose_entry(unit, self.entry)
@@ -147,8 +164,34 @@ class CppFunctor:
         self.units: tuple[Unit, ...] = (before, unit) if before else (unit,)
         self._read_template(unit.source, function)
         self._read_signature(unit, function)
+        self._check_outputs(unit, function)
         self._return_codes: dict[Any, int] = {}
         self._fingerprint = ""
+
+    def _check_outputs(self, unit: Unit, function: Function) -> None:
+        """Refuse to read an output that the functor has not set: no array's contents are in it."""
+        names = [
+            read_parameter(unit.source, raw.tokens, self.variables, unit.aliases, function.token)[1]
+            for raw, slot in zip(function.parameters, self.slots, strict=True)
+            if slot.is_output
+        ]
+        body = expand_calls(unit.source, function.body, unit.preprocessed)
+        known = [f for part in self.units for f in part.functions]
+        unset = first_unset_read(body, names, known)
+        if unset is not None:
+            unit.source.fail(
+                unset.token.offset,
+                f"output {unset.name!r} is read before it is set, and holds nothing then, with out= neither; "
+                f"set it first, or take the old value as an operand ('T old_{unset.name}') and pass that array "
+                "as out= too",
+            )
+
+    def _drop_return(self, function: Function) -> None:
+        """Have the return value ignored; a body that may end without one gets one."""
+        self.ignores_return = True
+        if not self.returns.deduced:
+            end = function.body[-1].offset
+            self.edits = ((end, end, " return {}; "),)
 
     def _fail(self, message: str) -> FunctorError:
         return FunctorError(f"functor {self.name!r}: {message}")
@@ -183,6 +226,8 @@ class CppFunctor:
         returns = read_type(source, function.returns, self.variables, aliases)
         results: list[CppType] = [] if returns.is_void else [returns]
         self.returns = returns
+        self.ignores_return = returns.is_void
+        self.edits: tuple[tuple[int, int, str], ...] = ()
         operands: list[Parameter] = []
         scalars: list[Parameter] = []
         read: list[tuple[CppType, str]] = []
@@ -215,6 +260,9 @@ class CppFunctor:
                 scalars.append(made._replace(default=self._scalar_default(name)))
             else:
                 operands.append(made)
+        if self.by_reference and not returns.is_void and len(results) - 1 == self.stated_outputs:
+            del results[0]
+            self._drop_return(function)
         inputs = [name for declared, name in read if not declared.is_output and not declared.is_index]
         self._check(results, inputs, returns)
         self.signature = Signature(
@@ -267,7 +315,7 @@ class CppFunctor:
     def _place(self, read: Sequence[tuple[CppType, str]]) -> None:
         """Say for every C++ parameter which argument or output it is."""
         slots: list[Slot] = []
-        operand, scalar, output = 0, len(self.signature.operands), int(not self.returns.is_void)
+        operand, scalar, output = 0, len(self.signature.operands), int(not self.ignores_return)
         for declared, name in read:
             if declared.is_output:
                 slots.append(Slot(declared, True, output))

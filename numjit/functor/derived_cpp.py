@@ -107,6 +107,8 @@ class DerivedCppFunctor(CppFunctor):
         self.variables = base.variables
         self.variable_defaults = base.variable_defaults
         self.returns = CppType(is_void=True, spelling="void")
+        self.ignores_return = True
+        self.edits = base.edits
         self.uses_index = base.uses_index
         self._return_codes: dict[Any, int] = {}
         self._fingerprint = ""
@@ -337,7 +339,7 @@ def _wrapper(functor: DerivedCppFunctor) -> str:
             lines.append(f"const {kind} x{here} = {start};")
         arguments.append(f"x{here}")
     call = f"{callee(base, texts)}({', '.join(arguments)})"
-    lines.append(f"{call};" if base.returns.is_void else f"const auto r0 = {call};")
+    lines.append(f"{call};" if base.ignores_return else f"const auto r0 = {call};")
     if is_vjp:
         for j, k in enumerate(functor.active):
             lines.append(f"{_DUAL}Gradient<A{place[k]}, ({starts[j]})> g{j};")
