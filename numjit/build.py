@@ -6,7 +6,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from numjit import __version__, dtypes
+from numjit import __version__, config, dtypes
 from numjit.cache import Memo, default_store, digest
 from numjit.cache.keys import sources_digest, version_of, wheel_version
 from numjit.errors import CompilationError, DeviceError, ToolchainError
@@ -55,9 +55,26 @@ def _environment() -> str:
     """Everything outside the functor and the shell that compiled code depends on."""
     versions = {name: version_of(name) for name in ("numba", "llvmlite", "numba-cuda", "cuda-bindings")}
     wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
-              "nvidia-nvjitlink-cu12")  # fmt: skip
+              "nvidia-nvjitlink-cu12", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl",
+              "nvidia-cuda-cccl-cu12")  # fmt: skip
     versions |= {name: wheel_version(name) for name in wheels}
     return digest(__version__, sources_digest(), *(f"{name}={found}" for name, found in versions.items()))
+
+
+@functools.cache
+def _nvrtc() -> str:
+    """Return what tells this NVRTC from others where it is no wheel, whose version is in `_environment`."""
+    if any(wheel_version(name) != "absent" for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")):
+        return ""
+    from numjit.toolchain import nvrtc
+
+    return nvrtc.identity()
+
+
+def _keep(functor: Functor, key: str, suffix: str, made: bytes) -> None:
+    """Store what was compiled of a functor, if it is what its fingerprint says."""
+    if isinstance(functor, PythonFunctor) or functor.is_current():
+        default_store().put(key, suffix, made)
 
 
 # ----------------------------------------------------------------------------------- specialisation
@@ -104,7 +121,8 @@ def specialise(
 def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
     """Ask a compiler which type a functor declared ``auto`` returns: NVRTC (23 ms), else the host's."""
     shown = ",".join([*map(str, inputs), *(f"{name}={dtype}" for name, dtype in bound.items())])
-    key = digest("return type", _environment(), functor.fingerprint(), shown)
+    compilers = f"{_nvrtc()} {config.cxx()}"
+    key = digest("return type", _environment(), compilers, functor.fingerprint(), shown)
     found = default_store().get(key, ".json")
     if found is not None:
         return int(json.loads(found))
@@ -116,7 +134,7 @@ def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Ma
         from numjit.cpu import cpp_loop
 
         code = cpp_loop.probe_return_type(functor, inputs, bound)
-    default_store().put(key, ".json", json.dumps(code).encode())
+    _keep(functor, key, ".json", json.dumps(code).encode())
     return code
 
 
@@ -127,7 +145,8 @@ set_return_type_prober(_probe_return_type)
 
 
 def _functor_key(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> str:
-    return digest("functor", _environment(), functor.fingerprint(), specialisation.key, str(cc))
+    compiler = _nvrtc() if isinstance(functor, CppFunctor) else ""
+    return digest("functor", _environment(), compiler, functor.fingerprint(), specialisation.key, str(cc))
 
 
 def _shell_key(spec: ShellSpec, cc: tuple[int, int]) -> str:
@@ -147,7 +166,7 @@ def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int,
 
         with collection_paused():
             made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
-    default_store().put(key, ".ltoir", made)
+    _keep(functor, key, ".ltoir", made)
     return made
 
 
@@ -168,6 +187,7 @@ def _compile_cpp(
             source, cc=cc, name=functor.name, options=functor.options, quiet=bool(functor.wrapper)
         )
 
+    functor.require_current()
     used = device_source(functor, specialisation, symbol, for_kernels=for_kernels)
     try:
         return compiled(used)
@@ -199,7 +219,7 @@ def device_function(
 
             with collection_paused():
                 code = compile_device(functor, specialisation, symbol, cc, for_kernels=True)
-        default_store().put(key, ".ltoir", code)
+        _keep(functor, key, ".ltoir", code)
     return declare(functor, specialisation, code, symbol)
 
 
@@ -275,7 +295,7 @@ def link_kernel(
         functor_code = device_code(functor, specialisation, cc)
         code, _ = shell_code(spec, cc)
     made = nvjitlink.link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
-    default_store().put(key, suffix, made)
+    _keep(functor, key, suffix, made)
     return made
 
 
@@ -372,7 +392,12 @@ def host_chunk(
 
     if on_disk:
         return build()
-    return _chunks.get_or_build((functor.fingerprint(), specialisation, *layout), build)
+    compiler = ""
+    if isinstance(functor, CppFunctor):
+        from numjit.cpu.cpp_loop import settings
+
+        compiler = settings()
+    return _chunks.get_or_build((functor.fingerprint(), compiler, specialisation, *layout), build)
 
 
 def has_host_chunk(

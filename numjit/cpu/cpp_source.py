@@ -42,6 +42,10 @@ _SAFE = {
 # By pragmas, since one compiler refuses the other's options. A value that is read unset or not returned is a
 # wrong answer at best; the rest is passed on where it concerns the user's own lines.
 _DIAGNOSTICS = """#line 1 "numjit/diagnostics"
+#if defined(__GNUC__)
+// __forceinline__ without `inline`.
+#pragma GCC diagnostic ignored "-Wattributes"
+#endif
 #if defined(__clang__)
 #pragma clang diagnostic error "-Wreturn-type"
 #pragma clang diagnostic error "-Winfinite-recursion"
@@ -62,7 +66,7 @@ _DIAGNOSTICS = """#line 1 "numjit/diagnostics"
 
 # GCC 12.1 and 12.2 make fused operations of `a * c - b * d` beside `a * d + b * c` in vectorised loops in
 # spite of -ffp-contract=off (GCC's PR 107647); of elements in a loop's rest they do not.
-_NO_FUSION = """#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12 && __GNUC_MINOR__ < 3 && defined(__x86_64__)
+_NO_FUSION = """#if defined(__x86_64__) && !defined(__clang__) && __GNUC__ == 12 && __GNUC_MINOR__ < 3
 #pragma GCC target("no-fma,no-avx512f")
 #endif
 """

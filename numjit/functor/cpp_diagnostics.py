@@ -263,7 +263,8 @@ def _of_derivative(message: str) -> str:
 
 #: What compilers say of `throw`, `try` and `catch`; the cure that GCC names is none here.
 _EXCEPTIONS: Final = re.compile(
-    r"exception handling disabled|does not support exception handling|cannot use '(?:throw|try)' with exceptions"
+    r"exception handling disabled|does not support exception handling|"
+    r"cannot use '(?:throw|try)' with exceptions"
 )
 
 

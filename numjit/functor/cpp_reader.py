@@ -457,7 +457,7 @@ class _Reader:
     def _read_after_parameters(self) -> tuple[tuple[Token, ...], tuple[Token, ...]] | None:
         """Go past what follows a parameter list, body included.
 
-        Returns the trailing return type, empty where there is none, and the body; None for a mere declaration.
+        Returns the trailing return type, empty where there is none, and the body; None where it is none.
         """
         trailing: tuple[Token, ...] = ()
         while self.at < len(self.tokens):

@@ -12,7 +12,7 @@ from numjit.functor.cpp_raw import RAW_MEMORY, cpp_type, raw_class, raw_loads
 from numjit.functor.cpp_reader import Unit
 from numjit.functor.cpp_tokens import Directive, Token, read_directive, tokenize
 from numjit.functor.cpp_types import CppType
-from numjit.functor.cuda_cpp import CppFunctor, headers
+from numjit.functor.cuda_cpp import CppFunctor, headers, standard_headers
 from numjit.functor.signature import Specialisation
 
 __all__ = ["call_lines", "cpp_type", "device_source", "probe_source", "seam_parameters", "standard_headers"]
@@ -25,12 +25,6 @@ SEAM_FILE: Final = "numjit/seam"
 
 _NAMESPACE: Final = "numjit_user"
 _COMPLEX_NAMES: Final = frozenset({"complex", "polar", "conj", "proj", "arg", "norm", "real", "imag"})
-#: Headers whose names every functor has; NVRTC could not open them.
-standard_headers: Final = frozenset({
-    "algorithm", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdlib",
-    "float.h", "initializer_list", "limits", "limits.h", "math.h", "numeric", "stddef.h",
-    "stdint.h", "stdlib.h", "type_traits", "utility",
-})  # fmt: skip
 
 
 def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool) -> list[str]:

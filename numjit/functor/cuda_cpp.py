@@ -14,6 +14,7 @@ from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cpp_flow import first_unset_read
+from numjit.functor.cpp_includes import included_digest
 from numjit.functor.cpp_reader import Function, Unit, choose_entry, read_unit
 from numjit.functor.cpp_tokens import Source, Token, expand_calls
 from numjit.functor.cpp_types import CppType, complex_of, read_parameter, read_type
@@ -21,13 +22,20 @@ from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, S
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
-__all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober"]
+__all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober", "standard_headers"]
 
 #: The texts that every generated program may hold, in the order in which they go into it.
 HEADERS: Final = (
     "device.h", "library.h", "core.h", "complex.h", "host.h", "dual.h", "dual_rules.h", "dual_complex.h",
     "storage.h",
 )  # fmt: skip
+
+#: Headers whose names every functor has; NVRTC could not open them.
+standard_headers: Final = frozenset({
+    "algorithm", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdlib",
+    "float.h", "initializer_list", "limits", "limits.h", "math.h", "numeric", "stddef.h",
+    "stdint.h", "stdlib.h", "type_traits", "utility",
+})  # fmt: skip
 
 #: Raised whenever generated text changes in a way that the headers do not show.
 _GENERATION: Final = "3"
@@ -119,7 +127,7 @@ class CppFunctor:
     """
 
     kind: Final = "c++"
-    #: Whether a text that has `stated_outputs` parameters declared T& has its results there alone, whatever it
+    #: Whether a text with `stated_outputs` parameters declared T& has its results there alone, whatever it
     #: returns (numjit/jiterator.py).
     by_reference = False
     #: Generated C++ that follows the text; a derived functor's own function (numjit/functor/derived_cpp.py).
@@ -166,7 +174,7 @@ class CppFunctor:
         self._read_signature(unit, function)
         self._check_outputs(unit, function)
         self._return_codes: dict[Any, int] = {}
-        self._fingerprint = ""
+        self._fingerprint = self._included = ""
 
     def _check_outputs(self, unit: Unit, function: Function) -> None:
         """Refuse to read an output that the functor has not set: no array's contents are in it."""
@@ -182,8 +190,8 @@ class CppFunctor:
             unit.source.fail(
                 unset.token.offset,
                 f"output {unset.name!r} is read before it is set, and holds nothing then, with out= neither; "
-                f"set it first, or take the old value as an operand ('T old_{unset.name}') and pass that array "
-                "as out= too",
+                f"set it first, or take the old value as an operand ('T old_{unset.name}') and pass that "
+                "array as out= too",
             )
 
     def _drop_return(self, function: Function) -> None:
@@ -357,10 +365,12 @@ class CppFunctor:
     def fingerprint(self) -> str:
         """Return 64 hexadecimal digits over everything of the functor that the generated code depends on.
 
-        numjit's own headers are among its files, which every key on disk goes by.
+        The contents of files that it includes are read when this is first asked. numjit's own headers are
+        among its files, which every key on disk goes by.
         """
         if self._fingerprint:
             return self._fingerprint
+        self._included = self._included_now()
         parts = [
             "numjit c++ functor",
             _GENERATION,
@@ -370,9 +380,31 @@ class CppFunctor:
             self.stated_outputs,
             list(self.scalars),
             list(self.options),
+            self._included,
         ]
         self._fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self._fingerprint
+
+    def _included_now(self) -> str:
+        return included_digest((self.preamble, self.text), self.options, standard_headers)
+
+    def is_current(self) -> bool:
+        """Return whether the files that the text includes are still those of the fingerprint.
+
+        What was compiled of others must not be kept under it.
+        """
+        return not self._fingerprint or self._included == self._included_now()
+
+    def require_current(self) -> None:
+        """Refuse to compile beside what was compiled of other contents of the included files.
+
+        Raises
+        ------
+        FunctorError
+            A file that the text includes was changed since the functor was made.
+        """
+        if not self.is_current():
+            raise self._fail("a file that it includes was changed since it was made; make the functor anew")
 
     def specialise(self, arguments: tuple[ArgumentType, ...], default_dtype: DType) -> Specialisation:
         """Decide the dtype of every input and output of one call.

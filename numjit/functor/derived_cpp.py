@@ -216,6 +216,10 @@ class DerivedCppFunctor(CppFunctor):
             self._fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self._fingerprint
 
+    def is_current(self) -> bool:
+        """Return whether the files that the text includes are still those of the fingerprint."""
+        return self.base.is_current()
+
     # ---------------------------------------------------------------------------------- at a call's types
 
     def _split(
