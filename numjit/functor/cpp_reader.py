@@ -341,6 +341,8 @@ class _Reader:
                 self.tokens[self.at].offset, "a template parameter is missing between two commas"
             )
         declared, default = split_default(tokens)
+        if not declared:
+            self.source.fail(tokens[0].offset, "a template parameter is missing before this '='")
         words = [token.text for token in declared]
         is_type = words[0] in {"typename", "class"} and "..." not in words and len(words) <= 2
         name = declared[-1] if declared[-1].kind == "name" and len(declared) > 1 else None

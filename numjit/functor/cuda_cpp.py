@@ -143,13 +143,17 @@ class CppFunctor:
         preamble: str = "",
         options: Sequence[str] = (),
     ) -> None:
-        if not isinstance(text, str):
-            raise FunctorError(f"a C++ functor is a string, not {type(text).__name__}; pass its source text")
-        self.text = text
+        for given in (text, preamble):
+            if not isinstance(given, str):
+                raise FunctorError(
+                    f"a C++ functor is a string, not {type(given).__name__}; pass its source text"
+                )
+        # What editors of other systems put in front of a file.
+        self.text = text.removeprefix("\ufeff")
         self.entry = entry
         self.stated_outputs = outputs
         self.scalars: dict[str, Any] = dict(scalars or {})
-        self.preamble = preamble
+        self.preamble = preamble.removeprefix("\ufeff")
         self.options = tuple(options)
         self._read()
 
@@ -163,6 +167,8 @@ class CppFunctor:
             ) from None
 
     def _read_texts(self) -> None:
+        _check_characters(self.preamble)
+        _check_characters(self.text)
         before = read_unit(Source(self.preamble, "preamble of a C++ functor")) if self.preamble else None
         unit = read_unit(Source(self.text), before)
         function = choose_entry(unit, self.entry)
@@ -178,11 +184,8 @@ class CppFunctor:
 
     def _check_outputs(self, unit: Unit, function: Function) -> None:
         """Refuse to read an output that the functor has not set: no array's contents are in it."""
-        names = [
-            read_parameter(unit.source, raw.tokens, self.variables, unit.aliases, function.token)[1]
-            for raw, slot in zip(function.parameters, self.slots, strict=True)
-            if slot.is_output
-        ]
+        read = self._read_parameters(unit.source, unit.aliases, function)
+        names = [name for declared, name in read if declared.is_output]
         body = expand_calls(unit.source, function.body, unit.preprocessed)
         known = [f for part in self.units for f in part.functions]
         unset = first_unset_read(body, names, known)
@@ -211,7 +214,7 @@ class CppFunctor:
         self.variable_defaults: dict[str, tuple[Token, ...]] = {}
         skipped = None
         for parameter in function.template or ():
-            if not parameter.is_type:
+            if not parameter.is_type or (not parameter.name and parameter.default is not None):
                 if parameter.default is None:
                     source.fail(
                         parameter.token.offset,
@@ -238,10 +241,9 @@ class CppFunctor:
         self.edits: tuple[tuple[int, int, str], ...] = ()
         operands: list[Parameter] = []
         scalars: list[Parameter] = []
-        read: list[tuple[CppType, str]] = []
-        for raw in function.parameters:
-            declared, name = read_parameter(source, raw.tokens, self.variables, aliases, function.token)
-            read.append((declared, name))
+        read = self._read_parameters(source, aliases, function)
+        taken = {name for _, name in read}
+        for raw, (declared, name) in zip(function.parameters, read, strict=True):
             if declared.is_output:
                 if declared.is_raw or declared.is_index:
                     source.fail(
@@ -258,7 +260,7 @@ class CppFunctor:
             if declared.is_raw and name in self.scalars:
                 raise self._fail(f"{name!r} is a raw operand, so it can be no scalar; rename one of them")
             made = Parameter(
-                name or f"operand{len(operands)}",
+                name or _free(f"operand{len(operands)}", taken),
                 declared.dtype,
                 declared.variable,
                 MISSING if declared.is_raw else _literal(raw.default),
@@ -284,6 +286,17 @@ class CppFunctor:
         )
         self.result_types = tuple(results)
         self._place(read)
+
+    def _read_parameters(
+        self, source: Source, aliases: Mapping[str, tuple[Token, ...]], function: Function
+    ) -> list[tuple[CppType, str]]:
+        read: list[tuple[CppType, str]] = []
+        for raw in function.parameters:
+            declared, name = read_parameter(source, raw.tokens, self.variables, aliases, function.token)
+            if name and any(name == other for _, other in read):
+                source.fail(raw.tokens[-1].offset, f"two parameters are called {name!r}; rename one")
+            read.append((declared, name))
+        return read
 
     def _check(self, results: Sequence[CppType], names: Sequence[str], returns: CppType) -> None:
         unknown = [name for name in self.scalars if name not in names]
@@ -534,6 +547,21 @@ class CppFunctor:
 
 def _rebuild(text: str, given: dict[str, Any]) -> CppFunctor:
     return CppFunctor(text, **given)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name that no parameter has yet."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _check_characters(text: str) -> None:
+    """Refuse what compilers take for the end of a text, or cannot be handed."""
+    for k, character in enumerate(text):
+        if character == "\0" or "\ud800" <= character <= "\udfff":
+            Source(text.replace("\0", " ")).fail(k, f"the character {character!r} is no text; take it out")
 
 
 def _part(argument: ArgumentType) -> ArgumentType:
