@@ -18,11 +18,11 @@ from numjit.cache.disk import DiskStore, default_store
 from numjit.cache.keys import digest, sources_digest
 from numjit.cpu.chunk import HostChunk
 from numjit.cpu.cpp_library import load_chunk, temporary_folder, undefined
-from numjit.cpu.cpp_source import host_source, host_user_text, user_column
+from numjit.cpu.cpp_source import host_source, host_user_text, user_column, user_sources
 from numjit.dtypes import DType
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor.cpp_diagnostics import Diagnostic, describe, line_of, parse_gnu, pass_on
-from numjit.functor.cpp_source import probe_source, user_text
+from numjit.functor.cpp_diagnostics import Diagnostic, describe, parse_gnu, pass_on
+from numjit.functor.cpp_source import probe_source
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import Specialisation
 
@@ -341,8 +341,8 @@ def _no_place(functor: CppFunctor, ran: subprocess.CompletedProcess[str], comman
 
 def _lines(functor: CppFunctor) -> Callable[[str, int], str]:
     """Return what gives the user's line for a file and a line number."""
-    original = user_text(functor)
-    return lambda file, line: line_of(original, file, line)
+    sources = user_sources(functor)
+    return lambda file, line: sources[file].line_text(line) if file in sources else ""
 
 
 def probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:

@@ -18,11 +18,11 @@ from numjit.functor.cpp_source import (
     storage_text,
     user_text,
 )
-from numjit.functor.cpp_tokens import Token, tokenize
+from numjit.functor.cpp_tokens import Source, Token, tokenize
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import Specialisation
 
-__all__ = ["SYMBOL", "host_source", "host_user_text", "user_column"]
+__all__ = ["SYMBOL", "host_source", "host_user_text", "user_column", "user_sources"]
 
 #: The loop's exported name.
 SYMBOL = "numjit_chunk"
@@ -102,14 +102,20 @@ def host_user_text(functor: CppFunctor) -> str:
     return user_text(functor, _edits(functor))
 
 
+def user_sources(functor: CppFunctor) -> dict[str, Source]:
+    """Return the user's texts as they were written, by the names that messages call them."""
+    files = [PREAMBLE_FILE, USER_FILE][-len(functor.units) :]
+    return {file: unit.source for file, unit in zip(files, functor.units, strict=True)}
+
+
 def user_column(functor: CppFunctor, file: str, line: int, column: int) -> int:
     """Return the user's own column for one that the host's compiler names."""
-    files = dict(zip([PREAMBLE_FILE, USER_FILE][-len(functor.units) :], functor.units, strict=True))
-    unit = files.get(file)
-    if unit is None or column == 0:
+    sources = user_sources(functor)
+    if file not in sources or column == 0:
         return column
-    for start, stop, new in _edits(functor)[file]:
-        at_line, at_column = unit.source.position(start)
+    edits = [*_edits(functor)[file], *functor.edits[list(sources).index(file)]]
+    for start, stop, new in sorted(edits):
+        at_line, at_column = sources[file].position(start)
         if at_line == line and at_column < column:
             column = max(at_column, column - (len(new) - (stop - start)))
     return column

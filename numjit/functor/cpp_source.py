@@ -139,11 +139,9 @@ def user_text(functor: CppFunctor, edits: Mapping[str, Sequence[tuple[int, int, 
         must not overlap and keep the number of lines.
     """
     parts: list[str] = []
-    for unit in functor.units:
+    for unit, own in zip(functor.units, functor.edits, strict=True):
         file = PREAMBLE_FILE if unit is not functor.units[-1] else USER_FILE
-        changes = [*_hoists(unit, file), *(edits or {}).get(file, ())]
-        if file == USER_FILE:
-            changes += functor.edits
+        changes = [*_hoists(unit, file), *(edits or {}).get(file, ()), *own]
         parts.append(
             f'{_open(file, 1)}{_replace(unit.source.text, changes)}\n#line 1 "{SEAM_FILE}"\n{_CLOSE}\n'
         )

@@ -115,7 +115,7 @@ class CppFunctor:
     ignores_return
         Whether no result is what it returns.
     edits
-        (start, stop, replacement) to make in the text before it is compiled.
+        For each of `units` (start, stop, replacement) to make in its text before it is compiled.
 
     Raises
     ------
@@ -202,7 +202,7 @@ class CppFunctor:
         self.ignores_return = True
         if not self.returns.deduced:
             end = function.body[-1].offset
-            self.edits = ((end, end, " return {}; "),)
+            self.edits = (*((),) * (len(self.units) - 1), ((end, end, " return {}; "),))
 
     def _fail(self, message: str) -> FunctorError:
         return FunctorError(f"functor {self.name!r}: {message}")
@@ -238,7 +238,7 @@ class CppFunctor:
         results: list[CppType] = [] if returns.is_void else [returns]
         self.returns = returns
         self.ignores_return = returns.is_void
-        self.edits: tuple[tuple[int, int, str], ...] = ()
+        self.edits: tuple[tuple[tuple[int, int, str], ...], ...] = ((),) * len(self.units)
         operands: list[Parameter] = []
         scalars: list[Parameter] = []
         read = self._read_parameters(source, aliases, function)

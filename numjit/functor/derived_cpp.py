@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, AutogradError
+from numjit.functor.cpp_branches import other_branch, size_edits
 from numjit.functor.cpp_source import bound_type, callee
 from numjit.functor.cpp_types import CppType
 from numjit.functor.cuda_cpp import CppFunctor, Slot
@@ -109,6 +110,11 @@ class DerivedCppFunctor(CppFunctor):
         self.returns = CppType(is_void=True, spelling="void")
         self.ignores_return = True
         self.edits = base.edits
+        if self.order == 1:
+            self._check_branches()
+            self.edits = tuple(
+                (*edits, *size_edits(unit)) for edits, unit in zip(base.edits, self.units, strict=True)
+            )
         self.uses_index = base.uses_index
         self._return_codes: dict[Any, int] = {}
         self._fingerprint = ""
@@ -154,6 +160,15 @@ class DerivedCppFunctor(CppFunctor):
                     f"result {k} has the type {declared.spelling!r}, which carries no derivative; "
                     f"declare it with a template parameter or auto {_REMEDY}"
                 )
+
+    def _check_branches(self) -> None:
+        found = other_branch(self.units)
+        if found is not None:
+            what, line = found
+            raise self._fail(
+                f"line {line}: {what} has no meaning for the dual numbers that stand for T in a derivative; "
+                "write the gradient with numjit.differentiable"
+            )
 
     def _place_all(self) -> None:
         """Lay out signature, slots and types: inputs, index, outputs, in the wrapper's order."""
