@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -18,9 +19,9 @@ _SIZES: Final = {
 }
 #: Words that a type may consist of beside the names that a text gives to types.
 _TYPE_WORDS: Final = frozenset({
-    "const", "volatile", "unsigned", "signed", "char", "short", "int", "long", "float", "double", "bool", "void",
-    "typename", "std", "complex", "decltype", "size_t", "ptrdiff_t", "int8_t", "int16_t", "int32_t", "int64_t",
-    "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+    "const", "volatile", "unsigned", "signed", "char", "short", "int", "long", "float", "double", "bool",
+    "void", "typename", "std", "complex", "decltype", "size_t", "ptrdiff_t", "int8_t", "int16_t", "int32_t",
+    "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
 })  # fmt: skip
 _REALS: Final = frozenset({"float", "double"})
 
@@ -61,7 +62,7 @@ def _lines(unit: Unit) -> Iterator[list[Token]]:
 def _type_names(tokens: Sequence[Token]) -> frozenset[str]:
     """Return the names that a text gives to types, template parameters among them."""
     found = set()
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in itertools.pairwise(tokens):
         if before.text in {"typename", "class", "struct", "union", "enum", "using"} and token.kind == "name":
             found.add(token.text)
     for at, token in enumerate(tokens):

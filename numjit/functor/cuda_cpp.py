@@ -16,6 +16,7 @@ from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cpp_flow import first_unset_read
 from numjit.functor.cpp_includes import included_digest
 from numjit.functor.cpp_reader import Function, Unit, choose_entry, read_unit
+from numjit.functor.cpp_refused import check_calls, check_is_function
 from numjit.functor.cpp_tokens import Source, Token, expand_calls
 from numjit.functor.cpp_types import CppType, complex_of, read_parameter, read_type
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
@@ -169,6 +170,7 @@ class CppFunctor:
     def _read_texts(self) -> None:
         _check_characters(self.preamble)
         _check_characters(self.text)
+        check_is_function(Source(self.text))
         before = read_unit(Source(self.preamble, "preamble of a C++ functor")) if self.preamble else None
         unit = read_unit(Source(self.text), before)
         function = choose_entry(unit, self.entry)
@@ -176,6 +178,7 @@ class CppFunctor:
         self.qualified = function.qualified
         self.overloads = sum(f.qualified == function.qualified for f in unit.functions)
         self.units: tuple[Unit, ...] = (before, unit) if before else (unit,)
+        check_calls(self.units)
         self._read_template(unit.source, function)
         self._read_signature(unit, function)
         self._check_outputs(unit, function)
