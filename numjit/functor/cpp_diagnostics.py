@@ -261,6 +261,20 @@ def _of_derivative(message: str) -> str:
     return re.sub(r"\b(?:::)?numjit_dual::(?:Dual|lifted)<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>", "T", message)
 
 
+#: What stands in the place of a division on the CPU (numjit/functor/include/host.h).
+_DIVISIONS: Final = {"Over": "/", "Dividend": "/", "Modulo": "%", "ModuloDividend": "%"}
+_DIVISION: Final = re.compile(r"(?:const )?(?:::)?numjit_host::(?P<name>\w+)(?:<[^<>]*>)?")
+
+
+def _of_division(message: str) -> str:
+    """Say '/' where the compiler says what that is compiled as."""
+    found = _DIVISION.search(message)
+    if found is None:
+        return message
+    message = message.replace("operator*", f"operator{_DIVISIONS.get(found['name'], '/')}")
+    return _DIVISION.sub("...", message)
+
+
 #: What compilers say of `throw`, `try` and `catch`; the cure that GCC names is none here.
 _EXCEPTIONS: Final = re.compile(
     r"exception handling disabled|does not support exception handling|"
@@ -272,7 +286,7 @@ def _clean(message: str) -> str:
     """Take the names of generated namespaces out of a message."""
     if _EXCEPTIONS.search(message):
         return "a functor can neither throw nor catch an exception; give a value such as NAN instead"
-    message = _of_derivative(message)
+    message = _of_division(_of_derivative(message))
     message = message.replace("numjit_scope::std::", "std::").replace('"numjit_scope::std"', '"std"')
     for prefix in ("::numjit_scope::numjit_user::", "numjit_scope::numjit_user::"):
         message = message.replace(prefix, "")

@@ -179,7 +179,9 @@ def test_the_texts_own_names_may_be_the_same(text, x):
 
 @pytest.mark.parametrize("body", ["y += x;", "y = y + x;", "if (x > T(0)) y = x;\n  y *= 2;", "add(x, y);"])
 def test_an_output_that_is_read_before_it_is_set_is_refused(body):
-    text = f"template <typename T> void add(T x, T& r) {{ r += x; }}\nvoid f(float x, float& y) {{\n  {body}\n}}"
+    text = (
+        f"template <typename T> void add(T x, T& r) {{ r += x; }}\nvoid f(float x, float& y) {{\n  {body}\n}}"
+    )
     with pytest.raises(FunctorError, match=r"(?s)line [34],.*'y' is read before it is set.*operand"):
         numjit.elementwise(text.replace("T(0)", "0"))
 
