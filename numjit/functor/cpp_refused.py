@@ -11,7 +11,9 @@ from numjit.functor.cpp_tokens import Source, Token, read_directive, tokenize
 
 __all__ = ["check_calls", "check_is_function"]
 
-_RANDOM: Final = "draws other numbers on each device and in the backward pass; take them as an operand (torch.rand_like(x))"
+_RANDOM: Final = (
+    "draws other numbers on each device and in the backward pass; take an operand such as torch.rand_like(x)"
+)
 _TIME: Final = "differs from element to element; take the time as a scalar"
 _END: Final = "ends the whole process; give a value such as NAN instead"
 _SYSTEM: Final = "acts on the system, once for every element; do it outside the functor"

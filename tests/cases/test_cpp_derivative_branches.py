@@ -1,5 +1,7 @@
 """A C++ functor's derivative takes the branch that the functor takes, whatever it asks about its types."""
 
+# ruff: noqa: E501, ISC004 - C++ stays on lines of its own beside what it must answer.
+
 import pytest
 import torch
 

@@ -1,5 +1,7 @@
 """Whatever decides what compiled C++ does is in its key: included files, compilers and their settings."""
 
+# ruff: noqa: E501, PT017 - C++ stays on lines of its own beside what it must answer.
+
 import os
 import pathlib
 

@@ -1,4 +1,4 @@
-"""An element's bits do not depend on where it lies: in a slice, a rest, a stride, or another thread's part."""
+"""An element's bits do not depend on where it lies: in a slice, a rest, a stride or a thread's part."""
 
 import pytest
 import torch

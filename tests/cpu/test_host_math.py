@@ -1,5 +1,7 @@
 """CUDA's functions on the CPU against mpmath, on a grid of edges."""
 
+# ruff: noqa: E501, SIM114 - a grid
+
 import mpmath as mp
 import pytest
 import torch

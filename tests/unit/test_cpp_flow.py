@@ -1,5 +1,7 @@
 """Which texts read an output before they have set it, and what mutated texts of any kind may lead to."""
 
+# ruff: noqa: E501, ISC004 - C++ stays on lines of its own beside what it must answer.
+
 import random
 import re
 import time
@@ -67,7 +69,7 @@ def test_an_output_that_is_set_first_may_be_read(body):
 
 @pytest.mark.parametrize("body", READ)
 def test_an_output_that_may_be_read_unset_is_refused(body):
-    with pytest.raises(NumjitError, match="line 5, .*output 'y' is read before it is set"):
+    with pytest.raises(NumjitError, match=r"line 5, .*output 'y' is read before it is set"):
         CppFunctor(HEAD + body)
 
 
@@ -125,7 +127,7 @@ def test_a_mutated_text_is_read_or_refused(number):
             functor = CppFunctor(text, scalars={"alpha": 1.0} if number == 0 and rng.random() < 0.3 else None)
             functor.fingerprint()
         except NumjitError as error:
-            assert str(error)  # noqa: PT017 - any other exception is the failure
+            assert str(error)  # noqa: PT017 - any other is the failure
         except Exception as error:
             raise AssertionError(f"{type(error).__name__}: {error}\n{text}") from error
         slowest = max(slowest, time.perf_counter() - start)
