@@ -282,8 +282,34 @@ _EXCEPTIONS: Final = re.compile(
 )
 
 
+#: What compilers say of a header that they do not find.
+_NO_HEADER: Final = re.compile(
+    r"^(?P<gnu>[\w./+-]+): No such file or directory$|^'(?P<clang>[\w./+-]+)' file not found$|"
+    r'^cannot open source file "(?P<edg>[\w./+-]+)"'
+)
+#: CUDA's headers of types that numjit converts itself.
+_CUDA_TYPES: Final = frozenset({"cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuda_fp16.hpp", "cuda_bf16.hpp"})
+
+
+def _of_header(message: str) -> str:
+    """Say what to do about a header that one of the compilers does not have."""
+    found = _NO_HEADER.search(message)
+    if found is None:
+        return message
+    name = found["gnu"] or found["clang"] or found["edg"]
+    if name in _CUDA_TYPES:
+        return (
+            f"{name} is CUDA's and only there on a GPU; numjit converts 16- and 8-bit floats itself, so take T "
+            "or float and leave it out"
+        )
+    where = "give its folder in options=, as -I" if found["edg"] else "set CPATH to its folder"
+    extra = "; NVRTC has no standard library, numjit's names of std:: need no header" if found["edg"] else ""
+    return f"{name} is not found; {where}{extra}"
+
+
 def _clean(message: str) -> str:
     """Take the names of generated namespaces out of a message."""
+    message = _of_header(message)
     if _EXCEPTIONS.search(message):
         return "a functor can neither throw nor catch an exception; give a value such as NAN instead"
     message = _of_division(_of_derivative(message))

@@ -33,9 +33,9 @@ HEADERS: Final = (
 
 #: Headers whose names every functor has; NVRTC could not open them.
 standard_headers: Final = frozenset({
-    "algorithm", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdlib",
-    "float.h", "initializer_list", "limits", "limits.h", "math.h", "numeric", "stddef.h",
-    "stdint.h", "stdlib.h", "type_traits", "utility",
+    "algorithm", "array", "bit", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdlib",
+    "cstring", "float.h", "initializer_list", "limits", "limits.h", "math.h", "math_constants.h", "numeric",
+    "stddef.h", "stdint.h", "stdlib.h", "string.h", "type_traits", "utility",
 })  # fmt: skip
 
 #: Raised whenever generated text changes in a way that the headers do not show.

@@ -1,6 +1,6 @@
 """C++ text that would compile to something else than it says: refused, or warned of, at the user's line."""
 
-# ruff: noqa: E501, ISC004 - C++ stays on lines of its own beside what it must answer.
+# ruff: noqa: ISC004 - C++ stays on lines of its own beside what it must answer.
 
 import copy
 import importlib

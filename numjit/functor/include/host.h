@@ -275,6 +275,59 @@ inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 inline int __mul24(int x, int y) { return (x << 8 >> 8) * (y << 8 >> 8); }
 inline unsigned __sad(int x, int y, unsigned z) { return z + (x < y ? unsigned(y) - x : unsigned(x) - y); }
 inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const unsigned long long both = (unsigned long long)y << 32 | x;
+  unsigned r = 0;
+  for (int k = 0; k < 4; ++k) {
+    const unsigned which = selector >> (4 * k) & 15u;
+    const unsigned byte = unsigned(both >> (8 * (which & 7u))) & 255u;
+    // The highest bit of a selector spreads the byte's sign.
+    r |= (which & 8u ? (byte & 128u ? 255u : 0u) : byte) << (8 * k);
+  }
+  return r;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return unsigned((((unsigned long long)high << 32 | low) << (shift & 31u)) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31u));
+}
+inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+  return shift >= 32u ? low : __funnelshift_l(low, high, shift);
+}
+inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+  return shift >= 32u ? high : __funnelshift_r(low, high, shift);
+}
+#define NUMJIT_VECTOR(name, T)                                                                 \
+  struct name##1 {                                                                             \
+    T x;                                                                                       \
+  };                                                                                           \
+  struct alignas(2 * sizeof(T)) name##2 {                                                      \
+    T x, y;                                                                                    \
+  };                                                                                           \
+  struct name##3 {                                                                             \
+    T x, y, z;                                                                                 \
+  };                                                                                           \
+  struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) name##4 {                            \
+    T x, y, z, w;                                                                              \
+  };                                                                                           \
+  inline name##1 make_##name##1(T x) { return {x}; }                                           \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                                   \
+  inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                           \
+  inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+NUMJIT_VECTOR(char, signed char)
+NUMJIT_VECTOR(uchar, unsigned char)
+NUMJIT_VECTOR(short, short)
+NUMJIT_VECTOR(ushort, unsigned short)
+NUMJIT_VECTOR(int, int)
+NUMJIT_VECTOR(uint, unsigned)
+NUMJIT_VECTOR(long, long)
+NUMJIT_VECTOR(ulong, unsigned long)
+NUMJIT_VECTOR(longlong, long long)
+NUMJIT_VECTOR(ulonglong, unsigned long long)
+NUMJIT_VECTOR(float, float)
+NUMJIT_VECTOR(double, double)
+#undef NUMJIT_VECTOR
 template <class T>
 inline T __ldg(const T* x) {
   return *x;
