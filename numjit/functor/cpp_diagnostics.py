@@ -299,8 +299,8 @@ def _of_header(message: str) -> str:
     name = found["gnu"] or found["clang"] or found["edg"]
     if name in _CUDA_TYPES:
         return (
-            f"{name} is CUDA's and only there on a GPU; numjit converts 16- and 8-bit floats itself, so take T "
-            "or float and leave it out"
+            f"{name} is CUDA's and only there on a GPU; numjit converts 16- and 8-bit floats itself, so take "
+            "T or float and leave it out"
         )
     where = "give its folder in options=, as -I" if found["edg"] else "set CPATH to its folder"
     extra = "; NVRTC has no standard library, numjit's names of std:: need no header" if found["edg"] else ""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from numjit.errors import FunctorError
-from numjit.functor.cpp_tokens import Preprocessed, Source, Token, expand_calls, preprocess
+from numjit.functor.cpp_macros import expand_calls
+from numjit.functor.cpp_tokens import Preprocessed, Source, Token, preprocess
 
 __all__ = ["Function", "RawParameter", "TemplateParameter", "Unit", "choose_entry", "read_unit", "split_list"]
 

@@ -105,6 +105,6 @@ def check_is_function(source: Source) -> None:
             f"template <typename T> T f({', '.join(f'T {name}' for name in names)}) {{ return {text}; }}"
         )
     raise FunctorError(
-        f"{source.title}: {text[:80]!r} is no function; a C++ functor is a whole function of one element, "
-        f"such as '{example}'"
+        f"{source.title}: {text[:80]!r} defines no function; write a whole function of one element, such as "
+        f"'{example}'"
     )

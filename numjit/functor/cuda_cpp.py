@@ -15,9 +15,10 @@ from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
 from numjit.functor.cpp_flow import first_unset_read
 from numjit.functor.cpp_includes import included_digest
+from numjit.functor.cpp_macros import expand_calls
 from numjit.functor.cpp_reader import Function, Unit, choose_entry, read_unit
 from numjit.functor.cpp_refused import check_calls, check_is_function
-from numjit.functor.cpp_tokens import Source, Token, expand_calls
+from numjit.functor.cpp_tokens import Source, Token
 from numjit.functor.cpp_types import CppType, complex_of, read_parameter, read_type
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
 from numjit.semantics.category import Category
@@ -128,6 +129,7 @@ class CppFunctor:
     """
 
     kind: Final = "c++"
+    edits: tuple[tuple[tuple[int, int, str], ...], ...]
     #: Whether a text with `stated_outputs` parameters declared T& has its results there alone, whatever it
     #: returns (numjit/jiterator.py).
     by_reference = False
@@ -241,7 +243,7 @@ class CppFunctor:
         results: list[CppType] = [] if returns.is_void else [returns]
         self.returns = returns
         self.ignores_return = returns.is_void
-        self.edits: tuple[tuple[tuple[int, int, str], ...], ...] = ((),) * len(self.units)
+        self.edits = ((),) * len(self.units)
         operands: list[Parameter] = []
         scalars: list[Parameter] = []
         read = self._read_parameters(source, aliases, function)
