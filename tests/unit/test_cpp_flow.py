@@ -132,3 +132,18 @@ def test_a_mutated_text_is_read_or_refused(number):
             raise AssertionError(f"{type(error).__name__}: {error}\n{text}") from error
         slowest = max(slowest, time.perf_counter() - start)
     assert slowest < 5
+
+
+@pytest.mark.parametrize("levels", [18, 40])
+@pytest.mark.parametrize(("parameter", "argument", "given"), [("", "", ""), ("(v)", "(v v)", "(+ 1)")])
+def test_what_macros_make_is_bounded(levels, parameter, argument, given):
+    """Eighteen doublings are more than a quarter of a million tokens, which the reader could still take."""
+    if parameter:
+        lines = [f"#define A{k}{parameter} A{k + 1}{argument}\n" for k in range(levels)]
+    else:
+        lines = [f"#define A{k} A{k + 1} A{k + 1}\n" for k in range(levels)]
+    lines.append(f"#define A{levels}{parameter} + 1\n")
+    start = time.perf_counter()
+    with pytest.raises(NumjitError, match="macros make more than"):
+        CppFunctor("".join(lines) + f"template <typename T> T f(T x) {{ return x A0{given}; }}")
+    assert time.perf_counter() - start < 20
