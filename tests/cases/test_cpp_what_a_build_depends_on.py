@@ -241,13 +241,15 @@ def test_any_failing_file_gives_the_answer_or_a_remedy(lasting, warm, monkeypatc
 
 def test_a_full_temporary_folder_is_no_obstacle_to_what_is_compiled(tmp_path):
     program = """
-        import torch, numjit
+        import sys, tempfile, torch, numjit
+        tempfile.tempdir = sys.argv[1]
         for k in range(4):
-            print(numjit.elementwise(f"template <typename T> T f(T x) {{ return x * T({k}); }}")(torch.ones(1)).item())
+            text = f"template <typename T> T f(T x) {{ return x * T({k}); }}"
+            print(numjit.elementwise(text)(torch.ones(1)).item())
     """
     cache = tmp_path / "cache"
-    first = run_python(program, NUMJIT_CACHE_DIR=cache).stdout
-    assert run_python(program, NUMJIT_CACHE_DIR=cache, TMPDIR=tmp_path / "none").stdout == first
+    first = run_python(program, tmp_path, NUMJIT_CACHE_DIR=cache).stdout
+    assert run_python(program, tmp_path / "none", NUMJIT_CACHE_DIR=cache).stdout == first
     assert first.split() == ["0.0", "1.0", "2.0", "3.0"]
 
 

@@ -100,7 +100,7 @@ def test_what_a_compiler_warns_of_is_passed_on_once(text, line, shown, x, told):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         numjit.elementwise(text)(x + 1)
-        numjit.elementwise(text)(x)
+        numjit.elementwise(text)(x.double())
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,7 @@ def test_a_functor_that_needs_more_of_the_headers_gets_all(monkeypatch, tmp_path
     ],
 )
 def test_a_missing_value_is_an_error_at_its_line(body):
-    with pytest.raises(CompilationError, match="line 3.*missing return statement"):
+    with pytest.raises(CompilationError, match=r"line 3.*missing return statement"):
         compile_one(f"template <typename T> T f(T x) {{\n{body}\n}}", "float32")
 
 
