@@ -84,6 +84,8 @@ def included_digest(texts: Sequence[str], options: Sequence[str], known: frozens
     known
         Names of headers that are none of the texts' own where they stand in `texts` themselves.
     """
+    if not options and not config.cxx() and not any(map(_may_include, texts)):
+        return ""
     folders, files = _of_options(options)
     host_folders, host_files = include_folders()
     if not files and not host_files and not any(map(_may_include, texts)):

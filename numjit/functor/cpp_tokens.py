@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, NoReturn
@@ -91,6 +92,18 @@ def tokenize(source: Source, start: int = 0, stop: int | None = None) -> list[To
     FunctorError
         A comment, a string or a character literal that never ends.
     """
+    if start == 0 and stop is None:
+        return list(_tokens(source))
+    return _split(source, start, stop)
+
+
+@functools.lru_cache(maxsize=64)
+def _tokens(source: Source) -> tuple[Token, ...]:
+    """Return the tokens of a whole text, which reading, checking and generating each ask for."""
+    return tuple(_split(source, 0, None))
+
+
+def _split(source: Source, start: int, stop: int | None) -> list[Token]:
     text = source.text if stop is None else source.text[:stop]
     tokens: list[Token] = []
     at = start

@@ -189,6 +189,8 @@ class CppFunctor:
 
     def _check_outputs(self, unit: Unit, function: Function) -> None:
         """Refuse to read an output that the functor has not set: no array's contents are in it."""
+        if not any(slot.is_output for slot in self.slots):
+            return
         read = self._read_parameters(unit.source, unit.aliases, function)
         names = [name for declared, name in read if declared.is_output]
         body = expand_calls(unit.source, function.body, unit.preprocessed)
@@ -564,6 +566,8 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _check_characters(text: str) -> None:
     """Refuse what compilers take for the end of a text, or cannot be handed."""
+    if text.isascii() and "\0" not in text:
+        return
     for k, character in enumerate(text):
         if character == "\0" or "\ud800" <= character <= "\udfff":
             Source(text.replace("\0", " ")).fail(k, f"the character {character!r} is no text; take it out")
