@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from numjit.errors import FunctorError
-from numjit.functor.cpp_macros import expand_calls
 from numjit.functor.cpp_tokens import Preprocessed, Source, Token, preprocess
 
 __all__ = ["Function", "RawParameter", "TemplateParameter", "Unit", "choose_entry", "read_unit", "split_list"]
@@ -129,6 +128,8 @@ def read_unit(source: Source, before: Unit | None = None) -> Unit:
     """
     preprocessed = preprocess(source, before.preprocessed if before else None)
     if preprocessed.calls:  # The compilers will do it without a bound.
+        from numjit.functor.cpp_macros import expand_calls
+
         expand_calls(source, preprocessed.tokens, preprocessed)
     reader = _Reader(source, preprocessed.tokens)
     if before:

@@ -13,11 +13,7 @@ from typing import Any, Final, NamedTuple
 from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, FunctorError
-from numjit.functor.cpp_flow import first_unset_read
-from numjit.functor.cpp_includes import included_digest
-from numjit.functor.cpp_macros import expand_calls
 from numjit.functor.cpp_reader import Function, Unit, choose_entry, read_unit
-from numjit.functor.cpp_refused import check_calls, check_is_function
 from numjit.functor.cpp_tokens import Source, Token
 from numjit.functor.cpp_types import CppType, complex_of, read_parameter, read_type
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
@@ -172,6 +168,9 @@ class CppFunctor:
     def _read_texts(self) -> None:
         _check_characters(self.preamble)
         _check_characters(self.text)
+        # Who writes functors in Python alone does without these modules.
+        from numjit.functor.cpp_refused import check_calls, check_is_function
+
         check_is_function(Source(self.text))
         before = read_unit(Source(self.preamble, "preamble of a C++ functor")) if self.preamble else None
         unit = read_unit(Source(self.text), before)
@@ -191,6 +190,9 @@ class CppFunctor:
         """Refuse to read an output that the functor has not set: no array's contents are in it."""
         if not any(slot.is_output for slot in self.slots):
             return
+        from numjit.functor.cpp_flow import first_unset_read
+        from numjit.functor.cpp_macros import expand_calls
+
         read = self._read_parameters(unit.source, unit.aliases, function)
         names = [name for declared, name in read if declared.is_output]
         body = expand_calls(unit.source, function.body, unit.preprocessed)
@@ -406,6 +408,8 @@ class CppFunctor:
         return self._fingerprint
 
     def _included_now(self) -> str:
+        from numjit.functor.cpp_includes import included_digest
+
         return included_digest((self.preamble, self.text), self.options, standard_headers)
 
     def is_current(self) -> bool:
