@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-from numjit import __version__, dtypes
+from numjit import __version__, config, dtypes
 from numjit.cache import Memo, default_store, digest
 from numjit.cache.keys import sources_digest, version_of, wheel_version
 from numjit.errors import (
@@ -76,7 +76,8 @@ def _gpu_compilers() -> str:
     from numjit.toolchain.identity import identities
 
     wheels = ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvrtc-cu12",
-              "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12")  # fmt: skip
+              "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-runtime",
+              "nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl", "nvidia-cuda-cccl-cu12")  # fmt: skip
     versions = {
         "cuda-bindings": version_of("cuda-bindings"),
         **{name: wheel_version(name) for name in wheels},
@@ -87,6 +88,12 @@ def _gpu_compilers() -> str:
         *identities(),
         *(f"{name}={text}" for name, text in settings),
     )
+
+
+def _keep(functor: Functor, key: str, suffix: str, made: bytes) -> None:
+    """Store what was compiled of a functor, if it is what its fingerprint says."""
+    if isinstance(functor, PythonFunctor) or functor.is_current():
+        default_store().put(key, suffix, made)
 
 
 # ----------------------------------------------------------------------------------- specialisation
@@ -141,7 +148,7 @@ def _read_specialisation(key: tuple[str, tuple[ArgumentType, ...], DType], raw: 
 def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
     """Ask a compiler which type a functor declared ``auto`` returns: NVRTC (23 ms), else the host's."""
     shown = ",".join([*map(str, inputs), *(f"{name}={dtype}" for name, dtype in bound.items())])
-    key = digest("return type", _environment(), functor.fingerprint(), shown)
+    key = digest("return type", _gpu_environment(), str(config.cxx()), functor.fingerprint(), shown)
     found = default_store().load(key, ".json", _read_return_type)
     if found is not None:
         return found
@@ -153,7 +160,7 @@ def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Ma
         from numjit.cpu import cpp_loop
 
         code = cpp_loop.probe_return_type(functor, inputs, bound)
-    default_store().put(key, ".json", json.dumps(code).encode())
+    _keep(functor, key, ".json", json.dumps(code).encode())
     return code
 
 
@@ -192,7 +199,7 @@ def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int,
 
         with collection_paused():
             made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
-    default_store().put(key, ".ltoir", made)
+    _keep(functor, key, ".ltoir", made)
     return made
 
 
@@ -209,8 +216,11 @@ def _compile_cpp(
     from numjit.toolchain.nvrtc import compile_ltoir
 
     def compiled(source: str) -> bytes:
-        return compile_ltoir(source, cc=cc, name=functor.name, options=functor.options)
+        return compile_ltoir(
+            source, cc=cc, name=functor.name, options=functor.options, quiet=bool(functor.wrapper)
+        )
 
+    functor.require_current()
     used = device_source(functor, specialisation, symbol, for_kernels=for_kernels)
     try:
         return compiled(used)
@@ -242,7 +252,7 @@ def device_function(
 
             with collection_paused():
                 code = compile_device(functor, specialisation, symbol, cc, for_kernels=True)
-        default_store().put(key, ".ltoir", code)
+        _keep(functor, key, ".ltoir", code)
     return declare(functor, specialisation, code, symbol)
 
 
@@ -323,7 +333,7 @@ def link_kernel(
             store.forget(*file)
         made = _link(functor, specialisation, spec, cc, ptx=ptx)
         store.warn_of_damage()
-    store.put(key, suffix, made)
+    _keep(functor, key, suffix, made)
     return made
 
 
@@ -476,7 +486,12 @@ def host_chunk(
 
     if on_disk:
         return build()
-    return _chunks.get_or_build((functor.fingerprint(), specialisation, *layout), build)
+    compiler = ""
+    if isinstance(functor, CppFunctor):
+        from numjit.cpu.cpp_loop import settings
+
+        compiler = settings()
+    return _chunks.get_or_build((functor.fingerprint(), compiler, specialisation, *layout), build)
 
 
 def has_host_chunk(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import keyword
 import math
 import operator
 import sys
@@ -689,17 +690,19 @@ def _call_signature(functor: Functor) -> inspect.Signature:
     def default(value: Any) -> Any:
         return inspect.Parameter.empty if value is MISSING else value
 
+    taken: set[str] = set()
     parameters = [
         inspect.Parameter(
-            _identifier(p.name, k), inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(p.default)
+            _identifier(p.name, k, taken), inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(p.default)
         )
         for k, p in enumerate(signature.operands)
     ]
     parameters += [
-        inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=default(p.default))
-        for p in signature.scalars
+        inspect.Parameter(
+            _identifier(p.name, k, taken), inspect.Parameter.KEYWORD_ONLY, default=default(p.default)
+        )
+        for k, p in enumerate(signature.scalars)
     ]
-    taken = {p.name for p in parameters}
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
         for name in (RESERVED if len(signature.raws) == len(signature.operands) else RESERVED[:1])
@@ -708,8 +711,13 @@ def _call_signature(functor: Functor) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def _identifier(name: str, position: int) -> str:
-    return name if name.isidentifier() else f"operand{position}"
+def _identifier(name: str, position: int, taken: set[str]) -> str:
+    """Return how Python can show a parameter of C++, which may be called ``in`` or ``lambda``."""
+    shown = name if name.isidentifier() else f"operand{position}"
+    while keyword.iskeyword(shown) or shown in taken:
+        shown += "_"
+    taken.add(shown)
+    return shown
 
 
 @overload

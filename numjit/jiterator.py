@@ -32,8 +32,17 @@ __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 class _JiteratorFunctor(CppFunctor):
     """A C++ functor by jiterator's rule: one common dtype of all operands for every template parameter."""
 
+    def __init__(
+        self, text: str, outputs: int | None, scalars: Mapping[str, Any], *, by_reference: bool
+    ) -> None:
+        self.by_reference = by_reference
+        super().__init__(text, outputs=outputs, scalars=scalars)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.text, self.stated_outputs, self.scalars, self.by_reference)
+
     def fingerprint(self) -> str:
-        return digest("jiterator", super().fingerprint())
+        return digest("jiterator", str(self.by_reference), super().fingerprint())
 
     def _common(self, arguments: Sequence[ArgumentType], default_dtype: DType) -> DType:
         return result_type(arguments[: len(self.signature.operands)], default_dtype)
@@ -47,18 +56,33 @@ class _JiteratorFunctor(CppFunctor):
         return Specialisation(made.arguments, made.inputs, (common,) * len(made.outputs), default_dtype)
 
 
+def _rebuild(
+    text: str, outputs: int | None, scalars: Mapping[str, Any], by_reference: bool
+) -> _JiteratorFunctor:
+    return _JiteratorFunctor(text, outputs, scalars, by_reference=by_reference)
+
+
 class _JittedFunction(FastCallable):
     """What the two constructors return."""
 
-    def __init__(self, where: str, code_string: str, outputs: int, scalars: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        where: str,
+        code_string: str,
+        outputs: int | None,
+        scalars: Mapping[str, Any],
+        *,
+        by_reference: bool = False,
+    ) -> None:
         check = Checks(f"numjit.jiterator.{where}()")
         code_string = check.text("code_string", code_string, "C++ text as a string")
-        outputs = check.count("num_outputs", outputs)
+        if outputs is not None:
+            outputs = check.count("num_outputs", outputs)
         check_defaults(check.where, scalars)
         self.code_string = code_string
         self.kwargs_dict = dict(scalars)
         try:
-            functor = _JiteratorFunctor(code_string, outputs=outputs, scalars=scalars)
+            functor = _JiteratorFunctor(code_string, outputs, scalars, by_reference=by_reference)
         except NumjitError as error:
             raise without_frames(error) from error.__cause__
         self._functor = functor
@@ -155,7 +179,8 @@ class _JittedFunction(FastCallable):
         return self._functor
 
     def __reduce__(self) -> Any:
-        return _restore, (self.code_string, self.num_outputs, self.kwargs_dict)
+        functor = self._functor
+        return _restore, (self.code_string, functor.stated_outputs, self.kwargs_dict, functor.by_reference)
 
 
 def _is_exact(value: float | None, dtype: DType) -> bool:
@@ -168,8 +193,11 @@ def _is_exact(value: float | None, dtype: DType) -> bool:
     return low <= value < high
 
 
-def _restore(code_string: str, outputs: int, scalars: Mapping[str, Any]) -> _JittedFunction:
-    return _JittedFunction("create_multi_output_jit_fn", code_string, outputs, scalars)
+def _restore(
+    code_string: str, outputs: int | None, scalars: Mapping[str, Any], by_reference: bool
+) -> _JittedFunction:
+    where = "create_multi_output_jit_fn" if by_reference else "create_jit_fn"
+    return _JittedFunction(where, code_string, outputs, scalars, by_reference=by_reference)
 
 
 def create_jit_fn(code_string: str, **kwargs: Any) -> Callable[..., Any]:
@@ -210,7 +238,8 @@ def create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs: Any
     Parameters
     ----------
     code_string
-        CUDA C++ whose functor returns void and has one ``T&`` parameter for each result.
+        CUDA C++ whose functor has one ``T&`` parameter for each result; what it returns, void or not, is
+        ignored.
     num_outputs
         How many results it has.
     **kwargs
@@ -226,7 +255,7 @@ def create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs: Any
     FunctorError
         As for `create_jit_fn`, and where `num_outputs` is not what the functor has.
     """
-    return _JittedFunction("create_multi_output_jit_fn", code_string, num_outputs, kwargs)
+    return _JittedFunction("create_multi_output_jit_fn", code_string, num_outputs, kwargs, by_reference=True)
 
 
 #: torch's own spellings.

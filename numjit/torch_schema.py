@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import math
 import re
 from typing import Any
@@ -14,7 +15,7 @@ __all__ = ["check_name", "schema", "spelled"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Names that torch's schemas or the Python functions made of them cannot have.
-_RESERVED = frozenset({"self", "from", "out", "str", "int", "float", "bool", "None", "True", "False"})
+_RESERVED = frozenset({"self", "out", "str", "int", "float", "bool", *keyword.kwlist})
 
 
 def check_name(name: str) -> tuple[str, str]:

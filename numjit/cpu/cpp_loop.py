@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import functools
+import os
 import pathlib
 import platform
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from numjit import config
 from numjit.cache.disk import DiskStore, default_store
-from numjit.cache.elf import elf_fault
 from numjit.cache.keys import digest, sources_digest
 from numjit.cpu.chunk import HostChunk
-from numjit.cpu.cpp_source import SYMBOL, host_source, host_user_text, user_column
+from numjit.cpu.cpp_library import load_chunk, temporary_folder, undefined
+from numjit.cpu.cpp_source import host_source, host_user_text, user_column, user_sources
 from numjit.dtypes import DType
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor.cpp_diagnostics import describe, line_of, parse_gnu
-from numjit.functor.cpp_source import probe_source, user_text
+from numjit.functor.cpp_diagnostics import Diagnostic, describe, parse_gnu, pass_on
+from numjit.functor.cpp_source import probe_source
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import Specialisation
 
-__all__ = ["build_chunk", "compiler", "has_chunk", "probe_return_type"]
+__all__ = ["build_chunk", "compiler", "has_chunk", "probe_return_type", "settings"]
 
 _CANDIDATES = ("c++", "g++", "clang++")
 # No contraction and no fast math: a functor gives what it says. Nothing reads errno or floating-point
@@ -42,7 +41,8 @@ _FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fwrapv",
-    "-w",
+    # An exception would leave the loop through ctypes, which ends the process.
+    "-fno-exceptions",
 )
 _TIMEOUT = 300.0
 
@@ -57,7 +57,7 @@ def compiler() -> tuple[str, ...]:
     """
     asked = config.cxx()
     if asked:
-        command = shlex.split(asked)
+        command = _words(asked)
         if command and shutil.which(command[0]):
             return tuple(command)
         raise ToolchainError(
@@ -72,12 +72,41 @@ def compiler() -> tuple[str, ...]:
     )
 
 
+def _words(asked: str) -> list[str]:
+    try:
+        return shlex.split(asked)
+    except ValueError as error:
+        raise ToolchainError(
+            f"the C++ compiler {asked!r} (from NUMJIT_CXX or CXX) is no command ({error}); correct it"
+        ) from None
+
+
+#: What GCC and Clang read beside their command: folders of headers, libraries and of their own parts.
+_VARIABLES = (
+    "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "SOURCE_DATE_EPOCH",
+    "SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "CCC_OVERRIDE_OPTIONS",
+)  # fmt: skip
+
+
+def settings() -> str:
+    """Return what a user has told the compiler that decides what it makes."""
+    words = _words(config.cxx() or "")[1:]
+    # The contents of what is named: of a response file, of specs, of an object to link.
+    named = [word.lstrip("@").partition("=")[2] or word.lstrip("@") for word in words]
+    contents: list[str | bytes] = []
+    for name in named:
+        with contextlib.suppress(OSError, ValueError):
+            contents.append(pathlib.Path(name).read_bytes())
+    variables = (f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ)
+    return digest(*words, "variables", *variables, "contents", *contents)
+
+
 def _native_flag() -> str:
     return "-mcpu=native" if platform.machine().lower() in {"arm64", "aarch64"} else "-march=native"
 
 
 @functools.cache
-def _compiler_identity(command: tuple[str, ...]) -> str:
+def _identity(command: tuple[str, ...], file: str | None) -> str:
     try:
         ran = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False
@@ -86,7 +115,12 @@ def _compiler_identity(command: tuple[str, ...]) -> str:
         raise ToolchainError(
             f"the C++ compiler {command[0]!r} does not run ({error}); name another in NUMJIT_CXX"
         ) from error
-    return f"{shutil.which(command[0])} {ran.stdout}"
+    return f"{file} {ran.stdout}{ran.stderr}"
+
+
+def _compiler_identity(command: tuple[str, ...]) -> str:
+    """Return a compiler's file and version, which are asked once in a process."""
+    return _identity(command, shutil.which(command[0]))
 
 
 @functools.cache
@@ -142,27 +176,32 @@ def build_chunk(
         There is no C++ compiler, or what it made cannot be loaded.
     """
     if cache_dir is None:
-        return _load(
-            _compile_loop(functor, specialisation, storages, stored_outputs, views, command=compiler())
+        made, warned = _compile_loop(
+            functor, specialisation, storages, stored_outputs, views, command=compiler()
         )
+        pass_on(functor.name, warned, _lines(functor))
+        return load_chunk(functor.name, made)
     loop = _loop_key(functor, specialisation, storages, stored_outputs, views)
     store = _store(cache_dir)
+    read = functools.partial(load_chunk, functor.name)
     try:
         command = compiler()
     except ToolchainError:  # an image without a compiler, whose cache was filled by one that has it
         newest = store.load(loop, ".newest", _read_key)
-        loaded = None if newest is None else store.load(newest, ".so", _load)
+        loaded = None if newest is None else store.load(newest, ".so", read)
         if loaded is None:
             raise
         return loaded
     key = digest(loop, _compiler_identity(command))
-    loaded = store.load(key, ".so", _load)
+    loaded = store.load(key, ".so", read)
     if loaded is not None:
         return loaded
-    made = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
-    loaded = _load(made)
-    store.put(key, ".so", made)
-    store.put(loop, ".newest", key.encode())
+    made, warned = _compile_loop(functor, specialisation, storages, stored_outputs, views, command=command)
+    loaded = read(made)
+    if functor.is_current():
+        store.put(key, ".so", made)
+        store.put(loop, ".newest", key.encode())
+    pass_on(functor.name, warned, _lines(functor))
     return loaded
 
 
@@ -212,6 +251,7 @@ def _loop_key(
         ",".join(map(str, stored_outputs)),
         " ".join((*_FLAGS, _native_flag())),
         _processor(),
+        settings(),
     )
 
 
@@ -230,16 +270,35 @@ def _compile_loop(
     views: Sequence[str],
     *,
     command: tuple[str, ...],
-) -> bytes:
+) -> tuple[bytes, list[Diagnostic]]:
+    """Return a loop's shared object, and what the compiler warns of in the user's text."""
+    functor.require_current()
     program = host_source(functor, specialisation, storages, stored_outputs, views)
-    with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
-        target = pathlib.Path(folder) / "loop.so"
-        _run(functor, program, [*command, *_FLAGS, _native_flag()], target)
-        return target.read_bytes()
+    with _room(functor) as folder:
+        target = folder / "loop.so"
+        warned = _run(functor, program, [*command, *_FLAGS, _native_flag()], target)
+        return target.read_bytes(), warned
 
 
-def _run(functor: CppFunctor, program: str, command: Sequence[str], target: pathlib.Path) -> None:
-    """Compile a program from standard input."""
+@contextlib.contextmanager
+def _room(functor: CppFunctor) -> Iterator[pathlib.Path]:
+    """Make a folder for the compiler's output; every failure of files is the folder's, not the text's."""
+    try:
+        with temporary_folder() as folder:
+            yield folder
+    except OSError as error:
+        raise _no_room(functor, str(error)) from error
+
+
+def _no_room(functor: CppFunctor, why: str) -> ToolchainError:
+    return ToolchainError(
+        f"functor {functor.name!r}: the temporary folder cannot hold the compiler's output ({why}); "
+        "set TMPDIR to a folder with room"
+    )
+
+
+def _run(functor: CppFunctor, program: str, command: Sequence[str], target: pathlib.Path) -> list[Diagnostic]:
+    """Compile a program from standard input; returns its warnings, none of a derivative's known text."""
     full = [*command, "-x", "c++", "-", "-o", str(target)]
     try:
         ran = subprocess.run(
@@ -250,50 +309,50 @@ def _run(functor: CppFunctor, program: str, command: Sequence[str], target: path
             errors="replace",
             timeout=_TIMEOUT,
             check=False,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(
             f"functor {functor.name!r}: the C++ compiler {command[0]!r} failed ({error}); "
             "name another in NUMJIT_CXX"
         ) from error
-    if ran.returncode == 0:
-        return
-    errors = [
-        error._replace(column=user_column(functor, error.file, error.line, error.column))
-        for error in parse_gnu(ran.stderr)
+    failed = ran.returncode != 0
+    if failed and not parse_gnu(ran.stderr):
+        raise _no_place(functor, ran, command[0])
+    if not failed and functor.wrapper:
+        return []
+    found = [
+        found._replace(column=user_column(functor, found.file, found.line, found.column))
+        for found in parse_gnu(ran.stderr, "error" if failed else "warning")
     ]
-    original = user_text(functor)
-    raise CompilationError(
-        describe(
-            functor.name, "the CPU", errors, lambda file, line: line_of(original, file, line), ran.stderr
-        )
+    if not failed:
+        return found
+    raise CompilationError(describe(functor.name, "the CPU", found, _lines(functor), ran.stderr))
+
+
+#: What a compiler, an assembler or a linker says when it is not the text that is wrong.
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system|Permission denied")
+
+
+def _no_place(functor: CppFunctor, ran: subprocess.CompletedProcess[str], command: str) -> Exception:
+    """Return the error for a compiler that failed and named no place in any text."""
+    said = "\n".join(f"  {line[:300]}" for line in ran.stderr.strip().splitlines()[:8])
+    room = _NO_SPACE.search(ran.stderr)
+    if room:
+        return _no_room(functor, room[0])
+    missing = re.search(r"undefined reference to [\u2018'`]?([^\u2019'\n]+)", ran.stderr)
+    if missing:
+        return undefined(functor.name, missing[1])
+    return ToolchainError(
+        f"functor {functor.name!r}: the C++ compiler {command!r} failed (status {ran.returncode}); "
+        f"name another in NUMJIT_CXX, or correct its options:\n{said}"
     )
 
 
-def _load(made: bytes) -> HostChunk:
-    """Map code and return its loop.
-
-    From a copy that nobody else knows: a cache file that another process truncates would take this one
-    down with SIGBUS, and the cache may forbid execution.
-    """
-    if sys.platform == "linux" and elf_fault(made):
-        raise ToolchainError(f"a compiled loop is damaged ({elf_fault(made)}); clear numjit's cache folder")
-    with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
-        path = pathlib.Path(folder) / "loop.so"
-        path.write_bytes(made)
-        try:
-            library = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise ToolchainError(
-                f"a compiled loop cannot be loaded from {folder} ({error}); "
-                "set TMPDIR to a folder that allows it"
-            ) from error
-        try:
-            address = ctypes.cast(library[SYMBOL], ctypes.c_void_p).value
-        except AttributeError as error:
-            raise ToolchainError(f"a compiled loop has no {SYMBOL}; clear numjit's cache folder") from error
-    assert address is not None
-    return HostChunk(address, library)
+def _lines(functor: CppFunctor) -> Callable[[str, int], str]:
+    """Return what gives the user's line for a file and a line number."""
+    sources = user_sources(functor)
+    return lambda file, line: sources[file].line_text(line) if file in sources else ""
 
 
 def probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
@@ -307,9 +366,9 @@ def probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Map
         As `build_chunk`.
     """
     program = probe_source(functor, inputs, bound, host=True, text=host_user_text(functor))
-    with tempfile.TemporaryDirectory(prefix="numjit-") as folder:
-        target = pathlib.Path(folder) / "probe.s"
-        _run(functor, program, [*compiler(), "-std=c++17", "-O0", "-w", "-S"], target)
+    with _room(functor) as folder:
+        target = folder / "probe.s"
+        _run(functor, program, [*compiler(), "-std=c++17", "-O0", "-fno-exceptions", "-S"], target)
         found = re.search(
             r"numjit_code:\s*\.(?:long|word|4byte|int)\s+(\d+)", target.read_text(encoding="utf-8")
         )

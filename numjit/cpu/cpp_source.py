@@ -18,11 +18,11 @@ from numjit.functor.cpp_source import (
     storage_text,
     user_text,
 )
-from numjit.functor.cpp_tokens import Token, tokenize
+from numjit.functor.cpp_tokens import Source, Token, tokenize
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import Specialisation
 
-__all__ = ["SYMBOL", "host_source", "host_user_text", "user_column"]
+__all__ = ["SYMBOL", "host_source", "host_user_text", "user_column", "user_sources"]
 
 #: The loop's exported name.
 SYMBOL = "numjit_chunk"
@@ -37,6 +37,39 @@ _SAFE = {
     "/=": "/= ::numjit_divisor =",
     "%=": "%= ::numjit_divisor =",
 }
+
+
+# By pragmas, since one compiler refuses the other's options. A value that is read unset or not returned is a
+# wrong answer at best; the rest is passed on where it concerns the user's own lines.
+_DIAGNOSTICS = """#line 1 "numjit/diagnostics"
+#if defined(__GNUC__)
+// __forceinline__ without `inline`.
+#pragma GCC diagnostic ignored "-Wattributes"
+#endif
+#if defined(__clang__)
+#pragma clang diagnostic error "-Wreturn-type"
+#pragma clang diagnostic error "-Winfinite-recursion"
+#pragma clang diagnostic warning "-Wuninitialized"
+#pragma clang diagnostic warning "-Wsometimes-uninitialized"
+#pragma clang diagnostic warning "-Wunsequenced"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic error "-Wreturn-type"
+#if __GNUC__ >= 12
+#pragma GCC diagnostic error "-Winfinite-recursion"
+#endif
+#pragma GCC diagnostic warning "-Wuninitialized"
+#pragma GCC diagnostic warning "-Wmaybe-uninitialized"
+#pragma GCC diagnostic warning "-Wsequence-point"
+#pragma GCC diagnostic warning "-Wunused-value"
+#endif
+"""
+
+# GCC 12.1 and 12.2 make fused operations of `a * c - b * d` beside `a * d + b * c` in vectorised loops in
+# spite of -ffp-contract=off (GCC's PR 107647); of elements in a loop's rest they do not.
+_NO_FUSION = """#if defined(__x86_64__) && !defined(__clang__) && __GNUC__ == 12 && __GNUC_MINOR__ < 3
+#pragma GCC target("no-fma,no-avx512f")
+#endif
+"""
 
 
 def _division_edits(unit: Unit) -> list[tuple[int, int, str]]:
@@ -69,14 +102,20 @@ def host_user_text(functor: CppFunctor) -> str:
     return user_text(functor, _edits(functor))
 
 
+def user_sources(functor: CppFunctor) -> dict[str, Source]:
+    """Return the user's texts as they were written, by the names that messages call them."""
+    files = [PREAMBLE_FILE, USER_FILE][-len(functor.units) :]
+    return {file: unit.source for file, unit in zip(files, functor.units, strict=True)}
+
+
 def user_column(functor: CppFunctor, file: str, line: int, column: int) -> int:
     """Return the user's own column for one that the host's compiler names."""
-    files = dict(zip([PREAMBLE_FILE, USER_FILE][-len(functor.units) :], functor.units, strict=True))
-    unit = files.get(file)
-    if unit is None or column == 0:
+    sources = user_sources(functor)
+    if file not in sources or column == 0:
         return column
-    for start, stop, new in _edits(functor)[file]:
-        at_line, at_column = unit.source.position(start)
+    edits = [*_edits(functor)[file], *functor.edits[list(sources).index(file)]]
+    for start, stop, new in sorted(edits):
+        at_line, at_column = sources[file].position(start)
         if at_line == line and at_column < column:
             column = max(at_column, column - (len(new) - (stop - start)))
     return column
@@ -124,8 +163,9 @@ def host_source(
         *(dtype for dtype in storages if dtype is not None),
     ]
     chosen = library_headers(functor, types, host=True)
+    fusion = _NO_FUSION if any(stored.is_complex for stored in stored_outputs) else ""
     return (
-        f"{header_text(chosen)}{storage_text(functor, specialisation, chosen)}"
+        f"{_DIAGNOSTICS}{fusion}{header_text(chosen)}{storage_text(functor, specialisation, chosen)}"
         f"{host_user_text(functor)}"
         f"{_loop(functor, specialisation, storages, stored_outputs, views)}"
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-__all__ = ["Diagnostic", "describe", "line_of", "parse_edg", "parse_gnu"]
+__all__ = ["Diagnostic", "describe", "line_of", "parse_edg", "parse_gnu", "pass_on"]
 
 _SHOWN: Final = 3
 _WIDTH: Final = 300
@@ -18,8 +20,11 @@ def _foreign(file: str) -> bool:
     return "/" in file or file.startswith("<")
 
 
+Kind = Literal["error", "warning"]
+
+
 class Diagnostic(NamedTuple):
-    """One error of a compiler.
+    """One error or warning of a compiler.
 
     Attributes
     ----------
@@ -40,7 +45,8 @@ class Diagnostic(NamedTuple):
 
 
 _EDG: Final = re.compile(
-    r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$"
+    r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?:catastrophic )?(?P<kind>error|warning)(?: #[\w-]+)?: "
+    r"(?P<message>.*)$"
 )
 _EDG_CONTEXT: Final = re.compile(r"at line (?P<line>\d+)(?: of (?P<file>\S+))?\s*$")
 _EDG_NO_MATCH: Final = re.compile(
@@ -51,8 +57,8 @@ _EDG_NO_MATCH: Final = re.compile(
 _EDG_ANY: Final = re.compile(r"^[^\s(][^(]*\(\d+\): (?:catastrophic )?(?:error|warning|remark)")
 
 
-def parse_edg(log: str) -> list[Diagnostic]:
-    """Read the errors of NVRTC's log.
+def parse_edg(log: str, kind: Kind = "error") -> list[Diagnostic]:
+    """Read the errors, or the warnings, of NVRTC's log.
 
     An error inside one of numjit's headers is reported where the user's text asked for it.
     """
@@ -61,12 +67,12 @@ def parse_edg(log: str) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
         matched = _EDG.match(lines[start])
-        if matched is None:
+        if matched is None or matched["kind"] != kind:
             continue
         file, line = matched["file"], int(matched["line"])
         block = lines[start + 1 : stop]
         column = next((text.index("^") - 1 for text in block[:3] if text.strip() == "^"), 0)
-        if _foreign(file):
+        if _foreign(file) and kind == "error":
             contexts = [m for text in block if (m := _EDG_CONTEXT.search(text))]
             asked = next((m for m in contexts if m["file"] and not _foreign(m["file"])), None)
             if asked is not None:
@@ -80,15 +86,23 @@ def parse_edg(log: str) -> list[Diagnostic]:
 
 
 _GNU: Final = re.compile(
-    r"^(?P<file>[^:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$"
+    r"^(?P<file>[^:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?(?P<kind>error|warning): "
+    r"(?P<message>.*)$"
+)
+_GNU_DECLARED: Final = re.compile(
+    r"^(?P<file>[^:]+):(?P<line>\d+):(?:(?P<column>\d+):)? note: .* declared here$"
 )
 _GNU_CONTEXT: Final = re.compile(
     r"^(?P<file>[^:]+):(?P<line>\d+):(?:(?P<column>\d+):)?\s+(?:required from|note: in inst)"
 )
 
 
-def parse_gnu(log: str) -> list[Diagnostic]:
-    """Read the errors of GCC's or Clang's log, headers' errors moved as in `parse_edg`."""
+def parse_gnu(log: str, kind: Kind = "error") -> list[Diagnostic]:
+    """Read the errors, or the warnings, of GCC's or Clang's log, headers' errors moved as in `parse_edg`.
+
+    What GCC finds after inlining it reports where numjit stores the value, and then where the user
+    declared it.
+    """
     found: list[Diagnostic] = []
     context: re.Match[str] | None = None
     for text in log.splitlines():
@@ -100,10 +114,14 @@ def parse_gnu(log: str) -> list[Diagnostic]:
                 context = context or asked
             continue
         matched = _GNU.match(text)
-        if matched is None:
+        declared = _GNU_DECLARED.match(text)
+        if declared and found and _foreign(found[-1].file) and not _foreign(declared["file"]):
+            at = int(declared["line"]), int(declared["column"] or 0)
+            found[-1] = Diagnostic(declared["file"], *at, found[-1].message)
+        if matched is None or matched["kind"] != kind:
             continue
         place = matched
-        if _foreign(matched["file"]) and context is not None:
+        if _foreign(matched["file"]) and context is not None and kind == "error":
             place = context
         found.append(
             Diagnostic(place["file"], int(place["line"]), int(place["column"] or 0), matched["message"])
@@ -157,20 +175,55 @@ def describe(
         if error.file.startswith(_OWN):
             parts.append(f"  where numjit calls it: {message}")
             continue
-        text = text_of(error.file, error.line)
-        where = f"line {error.line}" + (f", column {error.column}" if error.column else "")
-        where = f"{error.file}, {where}" if error.file != "functor" else where
-        parts.append(f"  {where}: {message}")
-        if text.strip() and len(text) < _WIDTH:
-            parts.append(f"    {text}")
-            if error.column:
-                lead = "".join("\t" if c == "\t" else " " for c in text[: error.column - 1])
-                parts.append(f"    {lead}^")
+        parts.append(f"  {_where(error)}: {message}")
+        parts.extend(_shown(error, text_of))
     if len(chosen) > _SHOWN:
         parts.append(f"  and {len(chosen) - _SHOWN} more")
     if not chosen:
         parts.extend(f"  {line[:_WIDTH]}" for line in log.strip().splitlines()[:8])
     return "\n".join(parts)
+
+
+def _where(found: Diagnostic) -> str:
+    where = f"line {found.line}" + (f", column {found.column}" if found.column else "")
+    return f"{found.file}, {where}" if found.file != "functor" else where
+
+
+def _shown(found: Diagnostic, text_of: Callable[[str, int], str]) -> list[str]:
+    """Return the user's line and a caret under the column, as far as they are known."""
+    text = text_of(found.file, found.line)
+    if not text.strip() or len(text) >= _WIDTH:
+        return []
+    lead = "".join("\t" if c == "\t" else " " for c in text[: found.column - 1])
+    return [f"    {text}", f"    {lead}^"] if found.column else [f"    {text}"]
+
+
+#: Warnings that were passed on in this process.
+_told: set[str] = set()
+
+
+def pass_on(name: str, warned: Sequence[Diagnostic], text_of: Callable[[str, int], str]) -> None:
+    """Pass a compiler's warnings about the user's own text on as Python warnings, each once in a process.
+
+    The same text is compiled for several dtypes and devices, and compilers repeat themselves after inlining.
+    """
+    for found in warned:
+        if _foreign(found.file):
+            continue
+        said = f"functor {name!r}, {_where(found)}: {_clean(found.message)}"
+        said = "\n".join([said, *_shown(found, text_of)])
+        if said in _told:
+            continue
+        _told.add(said)
+        warnings.warn(said, stacklevel=_depth())
+
+
+def _depth() -> int:
+    """Return the `stacklevel` with which a warning points at whoever called numjit."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "numjit":
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 #: What a dual number meets where a plain one was expected (numjit/functor/include/dual.h).
@@ -208,9 +261,58 @@ def _of_derivative(message: str) -> str:
     return re.sub(r"\b(?:::)?numjit_dual::(?:Dual|lifted)<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>", "T", message)
 
 
+#: What stands in the place of a division on the CPU (numjit/functor/include/host.h).
+_DIVISIONS: Final = {"Over": "/", "Dividend": "/", "Modulo": "%", "ModuloDividend": "%"}
+_DIVISION: Final = re.compile(r"(?:const )?(?:::)?numjit_host::(?P<name>\w+)(?:<[^<>]*>)?")
+
+
+def _of_division(message: str) -> str:
+    """Say '/' where the compiler says what that is compiled as."""
+    found = _DIVISION.search(message)
+    if found is None:
+        return message
+    message = message.replace("operator*", f"operator{_DIVISIONS.get(found['name'], '/')}")
+    return _DIVISION.sub("...", message)
+
+
+#: What compilers say of `throw`, `try` and `catch`; the cure that GCC names is none here.
+_EXCEPTIONS: Final = re.compile(
+    r"exception handling disabled|does not support exception handling|"
+    r"cannot use '(?:throw|try)' with exceptions"
+)
+
+
+#: What compilers say of a header that they do not find.
+_NO_HEADER: Final = re.compile(
+    r"^(?P<gnu>[\w./+-]+): No such file or directory$|^'(?P<clang>[\w./+-]+)' file not found$|"
+    r'^cannot open source file "(?P<edg>[\w./+-]+)"'
+)
+#: CUDA's headers of types that numjit converts itself.
+_CUDA_TYPES: Final = frozenset({"cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuda_fp16.hpp", "cuda_bf16.hpp"})
+
+
+def _of_header(message: str) -> str:
+    """Say what to do about a header that one of the compilers does not have."""
+    found = _NO_HEADER.search(message)
+    if found is None:
+        return message
+    name = found["gnu"] or found["clang"] or found["edg"]
+    if name in _CUDA_TYPES:
+        return (
+            f"{name} is CUDA's and only there on a GPU; numjit converts 16- and 8-bit floats itself, so take "
+            "T or float and leave it out"
+        )
+    where = "give its folder in options=, as -I" if found["edg"] else "set CPATH to its folder"
+    extra = "; NVRTC has no standard library, numjit's names of std:: need no header" if found["edg"] else ""
+    return f"{name} is not found; {where}{extra}"
+
+
 def _clean(message: str) -> str:
     """Take the names of generated namespaces out of a message."""
-    message = _of_derivative(message)
+    message = _of_header(message)
+    if _EXCEPTIONS.search(message):
+        return "a functor can neither throw nor catch an exception; give a value such as NAN instead"
+    message = _of_division(_of_derivative(message))
     message = message.replace("numjit_scope::std::", "std::").replace('"numjit_scope::std"', '"std"')
     for prefix in ("::numjit_scope::numjit_user::", "numjit_scope::numjit_user::"):
         message = message.replace(prefix, "")

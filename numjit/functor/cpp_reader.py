@@ -77,6 +77,8 @@ class Function(NamedTuple):
         In order.
     token
         Its name in the text.
+    body
+        From ``{`` to ``}``.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Function(NamedTuple):
     returns: tuple[Token, ...]
     parameters: tuple[RawParameter, ...]
     token: Token
+    body: tuple[Token, ...]
 
 
 class Unit(NamedTuple):
@@ -123,7 +126,11 @@ def read_unit(source: Source, before: Unit | None = None) -> Unit:
     FunctorError
         Brackets that do not match, with line and column.
     """
-    preprocessed = preprocess(source, before.preprocessed.macros if before else None)
+    preprocessed = preprocess(source, before.preprocessed if before else None)
+    if preprocessed.calls:  # The compilers will do it without a bound.
+        from numjit.functor.cpp_macros import expand_calls
+
+        expand_calls(source, preprocessed.tokens, preprocessed)
     reader = _Reader(source, preprocessed.tokens)
     if before:
         reader.aliases.update(before.aliases)
@@ -337,6 +344,8 @@ class _Reader:
                 self.tokens[self.at].offset, "a template parameter is missing between two commas"
             )
         declared, default = split_default(tokens)
+        if not declared:
+            self.source.fail(tokens[0].offset, "a template parameter is missing before this '='")
         words = [token.text for token in declared]
         is_type = words[0] in {"typename", "class"} and "..." not in words and len(words) <= 2
         name = declared[-1] if declared[-1].kind == "name" and len(declared) > 1 else None
@@ -387,9 +396,10 @@ class _Reader:
         opening = self.at
         self.at = skip_balanced(self.tokens, self.at)
         parameters = self.tokens[opening + 1 : self.at - 1]
-        trailing = self._read_after_parameters()
-        if trailing is None:
+        after = self._read_after_parameters()
+        if after is None:
             return
+        trailing, body = after
         name, first = self.tokens[named], start
         is_member = named > start and self.tokens[named - 1].text == "::"
         is_operator = any(token.text == "operator" for token in self.tokens[start:opening])
@@ -407,6 +417,7 @@ class _Reader:
                 trailing or tuple(self.tokens[first:named]),
                 tuple(read),
                 name,
+                body,
             )
         )
 
@@ -448,17 +459,18 @@ class _Reader:
         self.source.fail(self.tokens[-1].offset, "this declaration never ends; add ';' or a body")
         return None
 
-    def _read_after_parameters(self) -> tuple[Token, ...] | None:
+    def _read_after_parameters(self) -> tuple[tuple[Token, ...], tuple[Token, ...]] | None:
         """Go past what follows a parameter list, body included.
 
-        Returns the trailing return type, empty where there is none; None for a mere declaration.
+        Returns the trailing return type, empty where there is none, and the body; None where it is none.
         """
         trailing: tuple[Token, ...] = ()
         while self.at < len(self.tokens):
             text = self._text()
             if text == "{":
+                opened = self.at
                 self.at = skip_balanced(self.tokens, self.at)
-                return trailing
+                return trailing, tuple(self.tokens[opened : self.at])
             if text in {";", "="}:
                 self._skip_statement()
                 return None

@@ -12,7 +12,7 @@ from numjit.functor.cpp_raw import RAW_MEMORY, cpp_type, raw_class, raw_loads
 from numjit.functor.cpp_reader import Unit
 from numjit.functor.cpp_tokens import Directive, Token, read_directive, tokenize
 from numjit.functor.cpp_types import CppType
-from numjit.functor.cuda_cpp import CppFunctor, headers
+from numjit.functor.cuda_cpp import CppFunctor, headers, standard_headers
 from numjit.functor.signature import Specialisation
 
 __all__ = ["call_lines", "cpp_type", "device_source", "probe_source", "seam_parameters", "standard_headers"]
@@ -25,12 +25,6 @@ SEAM_FILE: Final = "numjit/seam"
 
 _NAMESPACE: Final = "numjit_user"
 _COMPLEX_NAMES: Final = frozenset({"complex", "polar", "conj", "proj", "arg", "norm", "real", "imag"})
-#: Headers whose names every functor has; NVRTC could not open them.
-standard_headers: Final = frozenset({
-    "algorithm", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdlib",
-    "float.h", "initializer_list", "limits", "limits.h", "math.h", "numeric", "stddef.h",
-    "stdint.h", "stdlib.h", "type_traits", "utility",
-})  # fmt: skip
 
 
 def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool) -> list[str]:
@@ -145,9 +139,9 @@ def user_text(functor: CppFunctor, edits: Mapping[str, Sequence[tuple[int, int, 
         must not overlap and keep the number of lines.
     """
     parts: list[str] = []
-    for unit in functor.units:
+    for unit, own in zip(functor.units, functor.edits, strict=True):
         file = PREAMBLE_FILE if unit is not functor.units[-1] else USER_FILE
-        changes = [*_hoists(unit, file), *(edits or {}).get(file, ())]
+        changes = [*_hoists(unit, file), *(edits or {}).get(file, ()), *own]
         parts.append(
             f'{_open(file, 1)}{_replace(unit.source.text, changes)}\n#line 1 "{SEAM_FILE}"\n{_CLOSE}\n'
         )
@@ -293,9 +287,9 @@ def call_lines(
             arguments.append(inputs[slot.position])
     call = f"{callee(functor, bound)}({', '.join(arguments)})"
     for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
-        if index == 0 and not functor.returns.is_void:
+        if index == 0 and not functor.ignores_return:
             lines.append(f"const {cpp_type(dtype)} {name} = {call};")
-    if functor.returns.is_void:
+    if functor.ignores_return:
         lines.append(f"{call};")
     for index, (name, dtype) in enumerate(zip(outputs, specialisation.outputs, strict=True)):
         if index in received:

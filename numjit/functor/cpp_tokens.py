@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, NoReturn
 
 from numjit.errors import FunctorError
 
-__all__ = ["Directive", "Preprocessed", "Source", "Token", "preprocess", "read_directive", "tokenize"]
+__all__ = [
+    "Directive",
+    "Preprocessed",
+    "Source",
+    "Token",
+    "check_size",
+    "preprocess",
+    "read_directive",
+    "tokenize",
+]
 
 
 class Token(NamedTuple):
@@ -82,6 +92,18 @@ def tokenize(source: Source, start: int = 0, stop: int | None = None) -> list[To
     FunctorError
         A comment, a string or a character literal that never ends.
     """
+    if start == 0 and stop is None:
+        return list(_tokens(source))
+    return _split(source, start, stop)
+
+
+@functools.lru_cache(maxsize=64)
+def _tokens(source: Source) -> tuple[Token, ...]:
+    """Return the tokens of a whole text, which reading, checking and generating each ask for."""
+    return tuple(_split(source, 0, None))
+
+
+def _split(source: Source, start: int, stop: int | None) -> list[Token]:
     text = source.text if stop is None else source.text[:stop]
     tokens: list[Token] = []
     at = start
@@ -251,12 +273,15 @@ class Preprocessed(NamedTuple):
         What a compiler would read, object-like macros of the text replaced.
     macros
         Object-like macros in force at the end.
+    calls
+        Function-like macros in force at the end.
     defined
         Name of every macro that the text defines, function-like ones included.
     """
 
     tokens: list[Token]
     macros: dict[str, tuple[Token, ...]]
+    calls: dict[str, Directive]
     defined: tuple[str, ...]
 
 
@@ -264,7 +289,11 @@ class Preprocessed(NamedTuple):
 _PREDEFINED: Final = frozenset({"__CUDACC__", "__CUDACC_RTC__", "__CUDA_ARCH__", "__cplusplus", "__NVCC__"})
 
 
-def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = None) -> Preprocessed:
+#: More tokens than any text has; macros that double one another reach it in no time.
+_MOST: Final = 1 << 17
+
+
+def preprocess(source: Source, before: Preprocessed | None = None) -> Preprocessed:
     """Drop the preprocessor lines of a text, choosing branches and replacing object-like macros.
 
     ``#if`` is understood for literals, ``defined`` and their negation; of a condition beyond that the
@@ -273,9 +302,10 @@ def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = 
     Raises
     ------
     FunctorError
-        An ``#if`` without ``#endif`` or the reverse.
+        An ``#if`` without ``#endif`` or the reverse; macros that grow beyond what compilers can take.
     """
-    known: dict[str, tuple[Token, ...]] = dict(macros or {})
+    known: dict[str, tuple[Token, ...]] = dict(before.macros if before else {})
+    calls: dict[str, Directive] = dict(before.calls if before else {})
     flags: set[str] = set(_PREDEFINED)
     defined: dict[str, None] = {}
     live: list[Token] = []
@@ -285,7 +315,9 @@ def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = 
         reading = all(entry[2] for entry in stack)
         if token.kind != "directive":
             if reading:
-                live.extend(_expand(token, known, frozenset()))
+                for part in _expand(token, known, frozenset()):
+                    live.append(part)
+                    check_size(source, len(live), token)
             continue
         directive = read_directive(source, token)
         keyword = directive.keyword
@@ -307,14 +339,24 @@ def preprocess(source: Source, macros: Mapping[str, tuple[Token, ...]] | None = 
             defined[name] = None
             flags.add(name)
             known.pop(name, None)
-            if not directive.takes_arguments:
+            calls.pop(name, None)
+            if directive.takes_arguments:
+                calls[name] = directive
+            else:
                 known[name] = directive.body
         elif reading and keyword == "undef" and directive.tokens:
             known.pop(directive.tokens[0].text, None)
+            calls.pop(directive.tokens[0].text, None)
             flags.discard(directive.tokens[0].text)
     if stack:
         source.fail(stack[-1][0].offset, "this condition is never closed; add #endif")
-    return Preprocessed(live, known, tuple(defined))
+    return Preprocessed(live, known, calls, tuple(defined))
+
+
+def check_size(source: Source, count: int, token: Token) -> None:
+    """Refuse what macros have made of a text where no compiler would come to its end."""
+    if count > _MOST:
+        source.fail(token.offset, f"macros make more than {_MOST} tokens of this; write them smaller")
 
 
 def _expand(token: Token, known: Mapping[str, tuple[Token, ...]], busy: frozenset[str]) -> Iterable[Token]:

@@ -20,13 +20,20 @@ from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, S
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
-__all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober"]
+__all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober", "standard_headers"]
 
 #: The texts that every generated program may hold, in the order in which they go into it.
 HEADERS: Final = (
     "device.h", "library.h", "core.h", "complex.h", "host.h", "dual.h", "dual_rules.h", "dual_complex.h",
     "storage.h",
 )  # fmt: skip
+
+#: Headers whose names every functor has; NVRTC could not open them.
+standard_headers: Final = frozenset({
+    "algorithm", "array", "bit", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdlib",
+    "cstring", "float.h", "initializer_list", "limits", "limits.h", "math.h", "math_constants.h", "numeric",
+    "stddef.h", "stdint.h", "stdlib.h", "string.h", "type_traits", "utility",
+})  # fmt: skip
 
 #: Raised whenever generated text changes in a way that the headers do not show.
 _GENERATION: Final = "3"
@@ -103,6 +110,10 @@ class CppFunctor:
         Operands, scalars and outputs. Operands without a name are called ``operand0``, ...
     uses_index
         Whether a parameter is declared ``numjit::index``.
+    ignores_return
+        Whether no result is what it returns.
+    edits
+        For each of `units` (start, stop, replacement) to make in its text before it is compiled.
 
     Raises
     ------
@@ -114,6 +125,10 @@ class CppFunctor:
     """
 
     kind: Final = "c++"
+    edits: tuple[tuple[tuple[int, int, str], ...], ...]
+    #: Whether a text with `stated_outputs` parameters declared T& has its results there alone, whatever it
+    #: returns (numjit/jiterator.py).
+    by_reference = False
     #: Generated C++ that follows the text; a derived functor's own function (numjit/functor/derived_cpp.py).
     wrapper = ""
 
@@ -127,17 +142,36 @@ class CppFunctor:
         preamble: str = "",
         options: Sequence[str] = (),
     ) -> None:
-        if not isinstance(text, str):
-            raise FunctorError(f"a C++ functor is a string, not {type(text).__name__}; pass its source text")
-        self.text = text
+        for given in (text, preamble):
+            if not isinstance(given, str):
+                raise FunctorError(
+                    f"a C++ functor is a string, not {type(given).__name__}; pass its source text"
+                )
+        # What editors of other systems put in front of a file.
+        self.text = text.removeprefix("\ufeff")
         self.entry = entry
         self.stated_outputs = outputs
         self.scalars: dict[str, Any] = dict(scalars or {})
-        self.preamble = preamble
+        self.preamble = preamble.removeprefix("\ufeff")
         self.options = tuple(options)
         self._read()
 
     def _read(self) -> None:
+        try:
+            self._read_texts()
+        except RecursionError:
+            raise FunctorError(
+                "C++ functor: its text nests templates, namespaces, types or macros deeper than can be read; "
+                "write it flatter"
+            ) from None
+
+    def _read_texts(self) -> None:
+        _check_characters(self.preamble)
+        _check_characters(self.text)
+        # Who writes functors in Python alone does without these modules.
+        from numjit.functor.cpp_refused import check_calls, check_is_function
+
+        check_is_function(Source(self.text))
         before = read_unit(Source(self.preamble, "preamble of a C++ functor")) if self.preamble else None
         unit = read_unit(Source(self.text), before)
         function = choose_entry(unit, self.entry)
@@ -145,10 +179,39 @@ class CppFunctor:
         self.qualified = function.qualified
         self.overloads = sum(f.qualified == function.qualified for f in unit.functions)
         self.units: tuple[Unit, ...] = (before, unit) if before else (unit,)
+        check_calls(self.units)
         self._read_template(unit.source, function)
         self._read_signature(unit, function)
+        self._check_outputs(unit, function)
         self._return_codes: dict[Any, int] = {}
-        self._fingerprint = ""
+        self._fingerprint = self._included = ""
+
+    def _check_outputs(self, unit: Unit, function: Function) -> None:
+        """Refuse to read an output that the functor has not set: no array's contents are in it."""
+        if not any(slot.is_output for slot in self.slots):
+            return
+        from numjit.functor.cpp_flow import first_unset_read
+        from numjit.functor.cpp_macros import expand_calls
+
+        read = self._read_parameters(unit.source, unit.aliases, function)
+        names = [name for declared, name in read if declared.is_output]
+        body = expand_calls(unit.source, function.body, unit.preprocessed)
+        known = [f for part in self.units for f in part.functions]
+        unset = first_unset_read(body, names, known)
+        if unset is not None:
+            unit.source.fail(
+                unset.token.offset,
+                f"output {unset.name!r} is read before it is set, and holds nothing then, with out= neither; "
+                f"set it first, or take the old value as an operand ('T old_{unset.name}') and pass that "
+                "array as out= too",
+            )
+
+    def _drop_return(self, function: Function) -> None:
+        """Have the return value ignored; a body that may end without one gets one."""
+        self.ignores_return = True
+        if not self.returns.deduced:
+            end = function.body[-1].offset
+            self.edits = (*((),) * (len(self.units) - 1), ((end, end, " return {}; "),))
 
     def _fail(self, message: str) -> FunctorError:
         return FunctorError(f"functor {self.name!r}: {message}")
@@ -160,7 +223,7 @@ class CppFunctor:
         self.variable_defaults: dict[str, tuple[Token, ...]] = {}
         skipped = None
         for parameter in function.template or ():
-            if not parameter.is_type:
+            if not parameter.is_type or (not parameter.name and parameter.default is not None):
                 if parameter.default is None:
                     source.fail(
                         parameter.token.offset,
@@ -183,12 +246,13 @@ class CppFunctor:
         returns = read_type(source, function.returns, self.variables, aliases)
         results: list[CppType] = [] if returns.is_void else [returns]
         self.returns = returns
+        self.ignores_return = returns.is_void
+        self.edits = ((),) * len(self.units)
         operands: list[Parameter] = []
         scalars: list[Parameter] = []
-        read: list[tuple[CppType, str]] = []
-        for raw in function.parameters:
-            declared, name = read_parameter(source, raw.tokens, self.variables, aliases, function.token)
-            read.append((declared, name))
+        read = self._read_parameters(source, aliases, function)
+        taken = {name for _, name in read}
+        for raw, (declared, name) in zip(function.parameters, read, strict=True):
             if declared.is_output:
                 if declared.is_raw or declared.is_index:
                     source.fail(
@@ -205,7 +269,7 @@ class CppFunctor:
             if declared.is_raw and name in self.scalars:
                 raise self._fail(f"{name!r} is a raw operand, so it can be no scalar; rename one of them")
             made = Parameter(
-                name or f"operand{len(operands)}",
+                name or _free(f"operand{len(operands)}", taken),
                 declared.dtype,
                 declared.variable,
                 MISSING if declared.is_raw else _literal(raw.default),
@@ -215,6 +279,9 @@ class CppFunctor:
                 scalars.append(made._replace(default=self._scalar_default(name)))
             else:
                 operands.append(made)
+        if self.by_reference and not returns.is_void and len(results) - 1 == self.stated_outputs:
+            del results[0]
+            self._drop_return(function)
         inputs = [name for declared, name in read if not declared.is_output and not declared.is_index]
         self._check(results, inputs, returns)
         self.signature = Signature(
@@ -228,6 +295,17 @@ class CppFunctor:
         )
         self.result_types = tuple(results)
         self._place(read)
+
+    def _read_parameters(
+        self, source: Source, aliases: Mapping[str, tuple[Token, ...]], function: Function
+    ) -> list[tuple[CppType, str]]:
+        read: list[tuple[CppType, str]] = []
+        for raw in function.parameters:
+            declared, name = read_parameter(source, raw.tokens, self.variables, aliases, function.token)
+            if name and any(name == other for _, other in read):
+                source.fail(raw.tokens[-1].offset, f"two parameters are called {name!r}; rename one")
+            read.append((declared, name))
+        return read
 
     def _check(self, results: Sequence[CppType], names: Sequence[str], returns: CppType) -> None:
         unknown = [name for name in self.scalars if name not in names]
@@ -267,7 +345,7 @@ class CppFunctor:
     def _place(self, read: Sequence[tuple[CppType, str]]) -> None:
         """Say for every C++ parameter which argument or output it is."""
         slots: list[Slot] = []
-        operand, scalar, output = 0, len(self.signature.operands), int(not self.returns.is_void)
+        operand, scalar, output = 0, len(self.signature.operands), int(not self.ignores_return)
         for declared, name in read:
             if declared.is_output:
                 slots.append(Slot(declared, True, output))
@@ -309,10 +387,12 @@ class CppFunctor:
     def fingerprint(self) -> str:
         """Return 64 hexadecimal digits over everything of the functor that the generated code depends on.
 
-        numjit's own headers are among its files, which every key on disk goes by.
+        The contents of files that it includes are read when this is first asked. numjit's own headers are
+        among its files, which every key on disk goes by.
         """
         if self._fingerprint:
             return self._fingerprint
+        self._included = self._included_now()
         parts = [
             "numjit c++ functor",
             _GENERATION,
@@ -322,9 +402,33 @@ class CppFunctor:
             self.stated_outputs,
             list(self.scalars),
             list(self.options),
+            self._included,
         ]
         self._fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self._fingerprint
+
+    def _included_now(self) -> str:
+        from numjit.functor.cpp_includes import included_digest
+
+        return included_digest((self.preamble, self.text), self.options, standard_headers)
+
+    def is_current(self) -> bool:
+        """Return whether the files that the text includes are still those of the fingerprint.
+
+        What was compiled of others must not be kept under it.
+        """
+        return not self._fingerprint or self._included == self._included_now()
+
+    def require_current(self) -> None:
+        """Refuse to compile beside what was compiled of other contents of the included files.
+
+        Raises
+        ------
+        FunctorError
+            A file that the text includes was changed since the functor was made.
+        """
+        if not self.is_current():
+            raise self._fail("a file that it includes was changed since it was made; make the functor anew")
 
     def specialise(self, arguments: tuple[ArgumentType, ...], default_dtype: DType) -> Specialisation:
         """Decide the dtype of every input and output of one call.
@@ -454,6 +558,23 @@ class CppFunctor:
 
 def _rebuild(text: str, given: dict[str, Any]) -> CppFunctor:
     return CppFunctor(text, **given)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name that no parameter has yet."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _check_characters(text: str) -> None:
+    """Refuse what compilers take for the end of a text, or cannot be handed."""
+    if text.isascii() and "\0" not in text:
+        return
+    for k, character in enumerate(text):
+        if character == "\0" or "\ud800" <= character <= "\udfff":
+            Source(text.replace("\0", " ")).fail(k, f"the character {character!r} is no text; take it out")
 
 
 def _part(argument: ArgumentType) -> ArgumentType:

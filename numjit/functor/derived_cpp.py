@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from numjit.dtypes import DType
 from numjit.errors import ArgumentError, AutogradError
+from numjit.functor.cpp_branches import other_branch, size_edits
 from numjit.functor.cpp_source import bound_type, callee
 from numjit.functor.cpp_types import CppType
 from numjit.functor.cuda_cpp import CppFunctor, Slot
@@ -107,6 +108,13 @@ class DerivedCppFunctor(CppFunctor):
         self.variables = base.variables
         self.variable_defaults = base.variable_defaults
         self.returns = CppType(is_void=True, spelling="void")
+        self.ignores_return = True
+        self.edits = base.edits
+        if self.order == 1:
+            self._check_branches()
+            self.edits = tuple(
+                (*edits, *size_edits(unit)) for edits, unit in zip(base.edits, self.units, strict=True)
+            )
         self.uses_index = base.uses_index
         self._return_codes: dict[Any, int] = {}
         self._fingerprint = ""
@@ -152,6 +160,15 @@ class DerivedCppFunctor(CppFunctor):
                     f"result {k} has the type {declared.spelling!r}, which carries no derivative; "
                     f"declare it with a template parameter or auto {_REMEDY}"
                 )
+
+    def _check_branches(self) -> None:
+        found = other_branch(self.units)
+        if found is not None:
+            what, line = found
+            raise self._fail(
+                f"line {line}: {what} has no meaning for the dual numbers that stand for T in a derivative; "
+                "write the gradient with numjit.differentiable"
+            )
 
     def _place_all(self) -> None:
         """Lay out signature, slots and types: inputs, index, outputs, in the wrapper's order."""
@@ -213,6 +230,10 @@ class DerivedCppFunctor(CppFunctor):
             ]
             self._fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self._fingerprint
+
+    def is_current(self) -> bool:
+        """Return whether the files that the text includes are still those of the fingerprint."""
+        return self.base.is_current()
 
     # ---------------------------------------------------------------------------------- at a call's types
 
@@ -337,7 +358,7 @@ def _wrapper(functor: DerivedCppFunctor) -> str:
             lines.append(f"const {kind} x{here} = {start};")
         arguments.append(f"x{here}")
     call = f"{callee(base, texts)}({', '.join(arguments)})"
-    lines.append(f"{call};" if base.returns.is_void else f"const auto r0 = {call};")
+    lines.append(f"{call};" if base.ignores_return else f"const auto r0 = {call};")
     if is_vjp:
         for j, k in enumerate(functor.active):
             lines.append(f"{_DUAL}Gradient<A{place[k]}, ({starts[j]})> g{j};")

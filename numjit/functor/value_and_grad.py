@@ -180,7 +180,7 @@ def _partials_text(functor: _CppPartials, gradient: str) -> str:
         else:
             arguments.append(f"a{slot.position}")
     call = f"{callee(base, texts)}({', '.join(arguments)})"
-    lines.append(f"{call};" if base.returns.is_void else f"auto value = {call};")
+    lines.append(f"{call};" if base.ignores_return else f"auto value = {call};")
     lines.append("o0 = value;")
     count = len(base.signature.operands)
     given = [f"a{k}" for k in inputs]

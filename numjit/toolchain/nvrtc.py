@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -19,6 +20,7 @@ from numjit.toolchain import libraries
 __all__ = [
     "LIBRARY",
     "compile_ltoir",
+    "identity",
     "nvrtc_path",
     "nvrtc_version",
     "probe_return_type",
@@ -27,6 +29,13 @@ __all__ = [
 
 LIBRARY: Final = libraries.NVRTC
 _INCLUDE: Final = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
+#: What may run past its end does not compile (940). Silent about what generic texts do on purpose: variables
+#: that are not used (177, 550), code that is not reached (111, 128), an unsigned number compared with zero
+#: (186) and -1 as an unsigned number (68).
+_DIAGNOSTICS: Final = (
+    "-diag-error=940", "-diag-suppress=68", "-diag-suppress=111", "-diag-suppress=128", "-diag-suppress=177",
+    "-diag-suppress=186", "-diag-suppress=550",
+)  # fmt: skip
 #: Statuses of which numjit makes something else than that NVRTC failed.
 _INVALID_OPTION: Final = 5
 _COMPILATION: Final = 6
@@ -66,6 +75,16 @@ def nvrtc_path() -> str:
         NVRTC is missing.
     """
     return libraries.file_of(_load(), "nvrtcVersion")
+
+
+def identity() -> str:
+    """Return what tells an NVRTC from another where no wheel says its version; "absent" without one."""
+    try:
+        path = pathlib.Path(nvrtc_path())
+        stat = path.stat()
+    except (ToolchainError, OSError):
+        return "absent"
+    return f"{path} {nvrtc_version()} {stat.st_size} {stat.st_mtime_ns}"
 
 
 @functools.cache
@@ -154,6 +173,7 @@ def compile_ltoir(
     name: str,
     options: Sequence[str] = (),
     include_dirs: Sequence[str] = (),
+    quiet: bool = False,
 ) -> bytes:
     """Compile CUDA C++ to LTO-IR.
 
@@ -172,6 +192,8 @@ def compile_ltoir(
     include_dirs
         Folders to look for headers in, before CUDA's own. Those are looked for where the
         program includes anything.
+    quiet
+        Do not pass the compiler's warnings on: a derivative, whose text is compiled without it, too.
 
     Returns
     -------
@@ -185,7 +207,12 @@ def compile_ltoir(
     ToolchainError
         NVRTC is missing or does not know the architecture.
     """
-    return _compile(source, cc, name, [*_folders(source, include_dirs), *options], "LTOIR")
+    made, log = _compile(source, cc, name, [*_folders(source, include_dirs), *options], "LTOIR")
+    if "warning" in log and not quiet:
+        from numjit.functor.cpp_diagnostics import line_of, parse_edg, pass_on
+
+        pass_on(name, parse_edg(log, "warning"), lambda file, line: line_of(source, file, line))
+    return made
 
 
 def probe_return_type(
@@ -208,8 +235,8 @@ def probe_return_type(
     target = cc if any(arch <= cc for arch in known) else min(known)
     source = probe_source(functor, inputs, bound)
     options = [*_folders(source, ()), *functor.options]
-    ptx = _compile(source, target, functor.name, options, "PTX").decode()
-    found = re.search(r"\bnumjit_code\s*=\s*(\d+)", ptx)
+    ptx, _ = _compile(source, target, functor.name, options, "PTX")
+    found = re.search(r"\bnumjit_code\s*=\s*(\d+)", ptx.decode())
     if found is None:
         raise CompilationError(
             f"functor {functor.name!r}: its return type cannot be deduced; write it out, such as T"
@@ -223,8 +250,12 @@ def _folders(source: str, include_dirs: Sequence[str]) -> list[str]:
     return [f"--include-path={folder}" for folder in folders]
 
 
-def _compile(source: str, cc: tuple[int, int], name: str, options: Sequence[str], what: str) -> bytes:
+def _compile(
+    source: str, cc: tuple[int, int], name: str, options: Sequence[str], what: str
+) -> tuple[bytes, str]:
     """Compile, without the declarations that functors have no use for where that goes.
+
+    Returns what was made, and what the compiler said.
 
     Textures, surfaces and CUDA's runtime functions take NVRTC a third of its time (23 ms with them, 16 ms
     without); what it makes is the same. A program that does mention them is compiled again, with them.
@@ -236,28 +267,30 @@ def _compile(source: str, cc: tuple[int, int], name: str, options: Sequence[str]
         "-rdc=true",
         "-std=c++17",
         "-default-device",
+        *_DIAGNOSTICS,
         *options,
     ]
     nvrtc = _load()
     if not options and not _INCLUDE.search(source):
-        status, answer = _run(nvrtc, source, [*arguments, "-minimal"], what)
+        status, answer, log = _run(nvrtc, source, [*arguments, "-minimal"], what)
         if not status:
-            return answer
-    status, answer = _run(nvrtc, source, arguments, what)
+            return answer, log
+    status, answer, log = _run(nvrtc, source, arguments, what)
     if status:
-        log = answer.decode(errors="replace").rstrip("\0")
         raise _failure(nvrtc, status, log, source, name=name, target=target)
-    return answer
+    return answer, log
 
 
-def _run(nvrtc: CLibrary, source: str, arguments: Sequence[str], what: str) -> tuple[int, bytes]:
-    """Run the compiler; returns its status, and what it made or else said."""
+def _run(nvrtc: CLibrary, source: str, arguments: Sequence[str], what: str) -> tuple[int, bytes, str]:
+    """Run the compiler; returns its status, what it made and what it said."""
     (program,) = _call(nvrtc, "nvrtcCreateProgram", source.encode(), b"functor", 0, None, None)
     try:
         encoded = [argument.encode() for argument in arguments]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), (_text * len(encoded))(*encoded))
-        getter = f"nvrtcGet{'ProgramLog' if status else what}"
-        return status, libraries.read(functools.partial(_call, nvrtc), getter, program)
+        call = functools.partial(_call, nvrtc)
+        log = libraries.read(call, "nvrtcGetProgramLog", program).decode(errors="replace").rstrip("\0")
+        made = b"" if status else libraries.read(call, f"nvrtcGet{what}", program)
+        return status, made, log
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(HANDLE(program)))
 

@@ -4,6 +4,7 @@
 
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -173,9 +174,9 @@ def test_what_functors_rarely_use_is_there_too(monkeypatch):
     runs, run = [], nvrtc._run
 
     def counted(module, text, arguments, what):
-        status, answer = run(module, text, arguments, what)
+        status, *answer = run(module, text, arguments, what)
         runs.append(("-minimal" in arguments, not status))
-        return status, answer
+        return status, *answer
 
     monkeypatch.setattr(nvrtc, "_run", counted)
     plain = source("template <typename T> T f(T x) { return std::exp(x) / T(3) + __expf(x); }", "float32")
@@ -266,7 +267,7 @@ def test_headers_without_what_is_not_used_make_the_same_instructions(name, dtype
 
 
 def test_a_short_functor_leaves_no_variables_in_the_program():
-    ptx = nvrtc._compile(source(PARTS["nothing"], "float32", "float32"), (9, 0), "f", [], "PTX").decode()
+    ptx = nvrtc._compile(source(PARTS["nothing"], "float32", "float32"), (9, 0), "f", [], "PTX")[0].decode()
     assert ".global" not in ptx
 
 
@@ -294,3 +295,31 @@ def test_a_functor_that_needs_more_of_the_headers_gets_all(monkeypatch, tmp_path
     with pytest.raises(CompilationError):
         nvrtc.compile_ltoir(device_source(functor, specialisation, "seam"), cc=(9, 0), name="f")
     assert toolchain_link([("f", build.device_code(functor, specialisation, (9, 0)))], (9, 0), ptx=True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = x * 2;",
+        "if (x > 1) return x;",
+        "switch (int(x)) { case 0: return x; }",
+        "while (x > 1) return x;",
+    ],
+)
+def test_a_missing_value_is_an_error_at_its_line(body):
+    with pytest.raises(CompilationError, match=r"line 3.*missing return statement"):
+        compile_one(f"template <typename T> T f(T x) {{\n{body}\n}}", "float32")
+
+
+def test_warnings_are_of_the_users_text_and_told_once(monkeypatch):
+    from numjit.functor import cpp_diagnostics
+
+    monkeypatch.setattr(cpp_diagnostics, "_told", set())
+    text = "template <typename T> T h(T x) {\n  T y;\n  return y;\n}\ntemplate <typename T> T f(T x) { return h(x); }"
+    with pytest.warns(
+        UserWarning, match="functor 'f', line 3, column 10.*\"y\" is used before its value is set"
+    ):
+        compile_one(text, "float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile_one(text, "float64")

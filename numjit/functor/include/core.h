@@ -4,6 +4,38 @@
 //
 //   numjit_standard   what `std` means inside a functor (see numjit/functor/cpp_source.py)
 //   numjit_scope      the namespace around the user's own, which holds unqualified names
+#ifndef CUDART_INF_F
+#define CUDART_INF_F INFINITY
+#define CUDART_NAN_F NAN
+#define CUDART_MIN_DENORM_F 0x1p-149f
+#define CUDART_MAX_NORMAL_F 0x1.fffffep127f
+#define CUDART_NEG_ZERO_F (-0.0f)
+#define CUDART_ZERO_F 0.0f
+#define CUDART_ONE_F 1.0f
+#define CUDART_SQRT_HALF_F 0.707106781f
+#define CUDART_SQRT_TWO_F 1.414213562f
+#define CUDART_L2E_F 1.442695041f
+#define CUDART_LN2_F 0.693147181f
+#define CUDART_PI_F 3.141592654f
+#define CUDART_PIO2_F 1.570796327f
+#define CUDART_PIO4_F 0.785398163f
+#define CUDART_2_OVER_PI_F 0.636619772f
+#define CUDART_INF HUGE_VAL
+#define CUDART_NAN (static_cast<double>(NAN))
+#define CUDART_MIN_DENORM 0x1p-1074
+#define CUDART_MAX_NORMAL 0x1.fffffffffffffp1023
+#define CUDART_NEG_ZERO (-0.0)
+#define CUDART_ZERO 0.0
+#define CUDART_ONE 1.0
+#define CUDART_SQRT_HALF 7.0710678118654757e-1
+#define CUDART_SQRT_TWO 1.4142135623730951e+0
+#define CUDART_L2E 1.4426950408889634e+0
+#define CUDART_LN2 6.9314718055994529e-1
+#define CUDART_PI 3.1415926535897931e+0
+#define CUDART_PIO2 1.5707963267948966e+0
+#define CUDART_PIO4 7.8539816339744828e-1
+#define CUDART_2_OVER_PI 6.3661977236758138e-1
+#endif
 NUMJIT_UNARY(acos)
 NUMJIT_UNARY(acosh)
 NUMJIT_UNARY(asin)
@@ -81,6 +113,25 @@ using ::std::abs;
 template <class U>
 constexpr enable_if_t<is_unsigned_v<U> && (sizeof(U) >= sizeof(int)), U> abs(U x) {
   return x;
+}
+//@
+
+// Of C++20, for texts that use them all the same.
+//@ bit_cast
+template <class To, class From>
+constexpr To bit_cast(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "std::bit_cast is of types of one size");
+  return __builtin_bit_cast(To, from);
+}
+//@
+//@ lerp
+template <class A, class B, class C, class R = decltype(A() + B() + C() + 1.0f)>
+constexpr enable_if_t<is_arithmetic_v<A> && is_arithmetic_v<B> && is_arithmetic_v<C>, R> lerp(A from, B to, C part) {
+  const R a = static_cast<R>(from), b = static_cast<R>(to), t = static_cast<R>(part);
+  if ((a <= 0 && b >= 0) || (a >= 0 && b <= 0)) return t * b + (1 - t) * a;
+  if (t == 1) return b;
+  const R x = a + t * (b - a);
+  return (t > 1) == (b > a) ? (b < x ? x : b) : (x < b ? x : b);
 }
 //@
 

@@ -348,6 +348,41 @@ constexpr void swap(T& a, T& b) {
 }
 //@
 
+//@ memcpy
+using ::memcpy;
+//@
+//@ memset
+using ::memset;
+//@
+//@ array
+template <class T, size_t N>
+struct array {
+  using value_type = T;
+  T items[N ? N : 1];
+  constexpr T& operator[](size_t i) { return items[i]; }
+  constexpr const T& operator[](size_t i) const { return items[i]; }
+  constexpr T& at(size_t i) { return items[i]; }
+  constexpr const T& at(size_t i) const { return items[i]; }
+  constexpr T& front() { return items[0]; }
+  constexpr const T& front() const { return items[0]; }
+  constexpr T& back() { return items[N ? N - 1 : 0]; }
+  constexpr const T& back() const { return items[N ? N - 1 : 0]; }
+  constexpr T* data() { return items; }
+  constexpr const T* data() const { return items; }
+  constexpr T* begin() { return items; }
+  constexpr const T* begin() const { return items; }
+  constexpr T* end() { return items + N; }
+  constexpr const T* end() const { return items + N; }
+  constexpr size_t size() const { return N; }
+  constexpr bool empty() const { return N == 0; }
+  constexpr void fill(const T& value) {
+    for (size_t i = 0; i < N; ++i) items[i] = value;
+  }
+};
+template <class T, class... U>
+array(T, U...) -> array<T, 1 + sizeof...(U)>;
+//@
+
 //@ math
 // An integer argument computes in double and two different types in the wider one, as in standard C++.
 template <class I>

@@ -372,6 +372,58 @@ NUMJIT_TRAIT(is_floating_point)
 NUMJIT_TRAIT(is_arithmetic)
 NUMJIT_TRAIT(is_signed)
 NUMJIT_TRAIT(is_unsigned)
+#ifndef __CUDACC_RTC__
+NUMJIT_TRAIT(is_fundamental)
+NUMJIT_TRAIT(is_scalar)
+NUMJIT_TRAIT(is_class)
+NUMJIT_TRAIT(is_compound)
+NUMJIT_TRAIT(is_trivial)
+NUMJIT_TRAIT(is_trivially_default_constructible)
+NUMJIT_TRAIT(is_pod)
+NUMJIT_TRAIT(is_literal_type)
+NUMJIT_TRAIT(has_unique_object_representations)
+template <class A>
+struct alignment_of : ::numjit_standard::alignment_of<numjit_plain_t<A>> {};
+template <class A>
+inline constexpr auto alignment_of_v = alignment_of<A>::value;
+#define NUMJIT_TRAIT_OF_TWO(trait)                                                        \
+  template <class A, class B>                                                             \
+  struct trait : ::numjit_standard::trait<numjit_plain_t<A>, numjit_plain_t<B>> {};       \
+  template <class A, class B>                                                             \
+  inline constexpr bool trait##_v = trait<A, B>::value;
+NUMJIT_TRAIT_OF_TWO(is_convertible)
+NUMJIT_TRAIT_OF_TWO(is_base_of)
+NUMJIT_TRAIT_OF_TWO(is_assignable)
+#undef NUMJIT_TRAIT_OF_TWO
+#endif
 #undef NUMJIT_TRAIT
 }  // namespace std
 }  // namespace numjit_scope
+
+namespace numjit_dual {
+// What `sizeof` and `alignof` of the user's text are compiled as: those of the number below the derivatives.
+template <class S>
+struct plain_size {
+  using P = ::numjit_standard::remove_cv_t<::numjit_standard::remove_reference_t<S>>;
+  using N = ::numjit_scope::std::numjit_plain_t<P>;
+  // A class has bytes for derivatives in it that it has not without.
+  static constexpr bool known = !::numjit_standard::is_same_v<N, P> || __is_enum(P) || !__is_class(P);
+};
+template <class S, size_t M>
+struct plain_size<S[M]> {
+  static constexpr bool known = plain_size<S>::known;
+  using N = typename plain_size<S>::N[M];
+};
+template <class S, size_t M>
+struct plain_size<S (&)[M]> : plain_size<S[M]> {};
+template <class S>
+constexpr ::numjit_standard::size_t size_of() {
+  static_assert(plain_size<S>::known, "the size of a class in a derivative: write the gradient with numjit.differentiable");
+  return sizeof(typename plain_size<S>::N);
+}
+template <class S>
+constexpr ::numjit_standard::size_t align_of() {
+  static_assert(plain_size<S>::known, "the size of a class in a derivative: write the gradient with numjit.differentiable");
+  return alignof(typename plain_size<S>::N);
+}
+}  // namespace numjit_dual

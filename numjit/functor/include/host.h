@@ -127,9 +127,27 @@ using numjit_real = std::conditional_t<std::is_same_v<R, float>, float, double>;
 NUMJIT_ONE(rsqrt, R(1) / std::sqrt(x))
 NUMJIT_ONE(rcbrt, R(1) / std::cbrt(x))
 NUMJIT_ONE(exp10, std::pow(R(10), x))
-NUMJIT_ONE(normcdf, 0.5 * std::erfc(double(x) * -0.70710678118654752440))
-NUMJIT_ONE(erfcx, double(x) < 25 ? std::exp(double(x) * double(x)) * std::erfc(double(x))
-                                 : 0.56418958354775628695 / (double(x) + 0.5 / double(x)))
+// exp(x * x) * erfc(x); the square's rounded digits count in the exponent, so they are taken along.
+inline double numjit_erfcx(double x) {
+  if (x < -27) return HUGE_VAL;
+  if (x < 25) {
+    const double high = double(float(x));
+    return std::exp(high * high) * std::exp((x - high) * (x + high)) * std::erfc(x);
+  }
+  const double t = 0.5 / x / x;  // x * x may overflow
+  const double sum = 1 - t * (1 - 3 * t * (1 - 5 * t * (1 - 7 * t * (1 - 9 * t * (1 - 11 * t * (1 - 13 * t))))));
+  return 0.56418958354775628695 / x * sum;
+}
+// erfc(-x / sqrt(2)) / 2, with what rounding takes from the quotient: far out a digit of it is many of the result.
+inline double numjit_normcdf(double x) {
+  if (std::fabs(x) > 40) return x > 0;
+  const double c = 0.70710678118654752440, rest = -4.8336466567264567e-17;
+  const double y = -x * c;
+  const double low = std::fma(-x, c, -y) - x * rest;
+  return 0.5 * (std::erfc(y) - low * M_2_SQRTPI * std::exp(-y * y));
+}
+NUMJIT_ONE(normcdf, numjit_normcdf(double(x)))
+NUMJIT_ONE(erfcx, numjit_erfcx(double(x)))
 // Reduced before the multiplication by pi, so that whole and half numbers are exact.
 inline double numjit_sinpi(double x) {
   const double r = std::fabs(x) - 2 * std::floor(std::fabs(x) * 0.5);
@@ -146,24 +164,31 @@ inline double numjit_cospi(double x) {
 }
 NUMJIT_ONE(sinpi, numjit_sinpi(double(x)))
 NUMJIT_ONE(cospi, numjit_cospi(double(x)))
-// Inverse of erfc by Newton's method on log(erfc) from Winitzki's estimate of erfinv.
+// Newton's method: on erf from the first terms of the series, which keeps every digit of small numbers, and
+// further out on erfc from Winitzki's estimate.
 inline double numjit_erfinv(double x) {
-  if (!(std::fabs(x) < 1)) return std::fabs(x) == 1 ? std::copysign(HUGE_VAL, x) : NAN;
-  const double l = std::log1p(-x * x), a = 0.147, b = 2 / (M_PI * a) + l / 2;
-  double y = std::copysign(std::sqrt(std::sqrt(b * b - l / a) - b), x);
-  for (int i = 0; i < 4; ++i) {
-    const double error = x < 0 ? (-1 - x) + std::erfc(-y) : (1 - x) - std::erfc(y);
-    y += (x < 0 ? -error : error) == 0 ? 0 : -(x < 0 ? error : error) / (M_2_SQRTPI * std::exp(-y * y));
+  const double size = std::fabs(x);
+  if (!(size < 1)) return size == 1 ? std::copysign(HUGE_VAL, x) : NAN;
+  if (size < 0.5) {
+    double y = 0.88622692545275801365 * x * (1 + x * x * (0.26179938779914943654 + x * x * 0.14393173084921979));
+    if (size < 1e-8) return y;
+    for (int i = 0; i < 3; ++i) y -= (std::erf(y) - x) / (M_2_SQRTPI * std::exp(-y * y));
+    return y;
   }
-  return x == 0 ? x : y;
+  const double l = std::log1p(-x * x), a = 0.147, b = 2 / (M_PI * a) + l / 2;
+  double y = std::sqrt(std::sqrt(b * b - l / a) - b);
+  for (int i = 0; i < 4; ++i) y += (std::erfc(y) - (1 - size)) / (M_2_SQRTPI * std::exp(-y * y));
+  return std::copysign(y, x);
 }
+// Newton's method on log(erfc), which does not run out of exponents.
 inline double numjit_erfcinv(double x) {
   if (!(x > 0 && x < 2)) return x == 0 ? HUGE_VAL : x == 2 ? -HUGE_VAL : NAN;
   if (x > 0.0625) return numjit_erfinv(1 - x);
-  double y = std::sqrt(-std::log(x * std::sqrt(M_PI)));
-  for (int i = 0; i < 12; ++i) {
-    const double have = std::erfc(y);
-    y += have * std::log(have / x) / (M_2_SQRTPI * std::exp(-y * y));
+  const double target = std::log(x);
+  double y = std::sqrt(-target - 0.5 * std::log(M_PI * (1 - target)));
+  for (int i = 0; i < 8; ++i) {
+    const double scaled = numjit_erfcx(y);
+    y += (std::log(scaled) - y * y - target) * scaled / M_2_SQRTPI;
   }
   return y;
 }
@@ -250,6 +275,59 @@ inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 inline int __mul24(int x, int y) { return (x << 8 >> 8) * (y << 8 >> 8); }
 inline unsigned __sad(int x, int y, unsigned z) { return z + (x < y ? unsigned(y) - x : unsigned(x) - y); }
 inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const unsigned long long both = (unsigned long long)y << 32 | x;
+  unsigned r = 0;
+  for (int k = 0; k < 4; ++k) {
+    const unsigned which = selector >> (4 * k) & 15u;
+    const unsigned byte = unsigned(both >> (8 * (which & 7u))) & 255u;
+    // The highest bit of a selector spreads the byte's sign.
+    r |= (which & 8u ? (byte & 128u ? 255u : 0u) : byte) << (8 * k);
+  }
+  return r;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return unsigned((((unsigned long long)high << 32 | low) << (shift & 31u)) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31u));
+}
+inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+  return shift >= 32u ? low : __funnelshift_l(low, high, shift);
+}
+inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+  return shift >= 32u ? high : __funnelshift_r(low, high, shift);
+}
+#define NUMJIT_VECTOR(name, T)                                                                 \
+  struct name##1 {                                                                             \
+    T x;                                                                                       \
+  };                                                                                           \
+  struct alignas(2 * sizeof(T)) name##2 {                                                      \
+    T x, y;                                                                                    \
+  };                                                                                           \
+  struct name##3 {                                                                             \
+    T x, y, z;                                                                                 \
+  };                                                                                           \
+  struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) name##4 {                            \
+    T x, y, z, w;                                                                              \
+  };                                                                                           \
+  inline name##1 make_##name##1(T x) { return {x}; }                                           \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                                   \
+  inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                           \
+  inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+NUMJIT_VECTOR(char, signed char)
+NUMJIT_VECTOR(uchar, unsigned char)
+NUMJIT_VECTOR(short, short)
+NUMJIT_VECTOR(ushort, unsigned short)
+NUMJIT_VECTOR(int, int)
+NUMJIT_VECTOR(uint, unsigned)
+NUMJIT_VECTOR(long, long)
+NUMJIT_VECTOR(ulong, unsigned long)
+NUMJIT_VECTOR(longlong, long long)
+NUMJIT_VECTOR(ulonglong, unsigned long long)
+NUMJIT_VECTOR(float, float)
+NUMJIT_VECTOR(double, double)
+#undef NUMJIT_VECTOR
 template <class T>
 inline T __ldg(const T* x) {
   return *x;

@@ -1,5 +1,6 @@
 // The host's standard library under the names that core.h goes on with: it leaves namespace
 // numjit_standard open.
+#include <array>
 #include <cfloat>
 #include <climits>
 #include <cmath>

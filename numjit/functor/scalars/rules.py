@@ -250,9 +250,9 @@ def _operators() -> dict[Any, Rule]:
     binary("//", "floordiv", simple(Emitter.floordiv), real_number, python_real)
     binary("%", "mod", simple(Emitter.mod), real_number, python_real)
     binary("**", "pow", _emit_pow, *_power(ALL))
-    for power, signs in ((natural_power, NATURAL), (negative_power, NEGATIVE | ZERO)):
+    for operation, signs in ((natural_power, NATURAL), (negative_power, NEGATIVE | ZERO)):
         of_elements, of_numbers = _power(signs)
-        table[power] = Rule("**", (2, 2), _emit_pow, of_elements, numbers=of_numbers)
+        table[operation] = Rule("**", (2, 2), _emit_pow, of_elements, numbers=of_numbers)
     for symbol, name in (("&", "and_"), ("|", "or_"), ("^", "xor")):
         binary(symbol, name, _emit_bits(name), integral_or_bool)
     for symbol, name in (("<<", "lshift"), (">>", "rshift")):
