@@ -429,7 +429,7 @@ def test_large_literals_meet_uint64_tensors_exactly(device):
 # ------------------------------------------------------------------------------------------------ attack
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_expressions_give_what_python_gives(seed, device):
     expressions = random_expressions(seed, 20)
     with warnings.catch_warnings():
