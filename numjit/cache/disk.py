@@ -8,10 +8,10 @@ import os
 import pathlib
 import random
 import tempfile
-import threading
 import warnings
 
 from numjit import config
+from numjit.apart import lock
 
 __all__ = ["DiskStore", "default_store"]
 
@@ -40,7 +40,7 @@ class DiskStore:
         self.folder = folder
         self._limit = config.cache_limit() if limit is None else limit
         self._warned: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = lock()
 
     def path(self, key: str, suffix: str) -> pathlib.Path:
         """Return the file of `key`."""

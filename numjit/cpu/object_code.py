@@ -6,10 +6,10 @@ import functools
 import itertools
 import os
 import platform
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from numjit.apart import lock
 from numjit.cache.keys import digest, sources_digest, version_of
 from numjit.cpu.chunk import HostChunk
 from numjit.dtypes import DType
@@ -17,7 +17,7 @@ from numjit.dtypes import DType
 __all__ = ["key_of", "load", "pack"]
 
 _serial = itertools.count()
-_lock = threading.Lock()
+_lock = lock()
 
 
 def key_of(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import dtypes
+from numjit.apart import lock
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, UnsupportedDtypeError
 from numjit.functor.python import PythonFunctor
@@ -25,7 +25,7 @@ _KINDS = {
     "f": dtypes.float64,
     "c": dtypes.complex128,
 }
-_lock = threading.Lock()
+_lock = lock()
 _declared: dict[str, Any] = {}
 
 

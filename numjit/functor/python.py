@@ -6,13 +6,13 @@ Numba is only imported when a functor is first specialised.
 from __future__ import annotations
 
 import inspect
-import threading
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import dtypes
+from numjit.apart import lock
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, FunctorError, UnsupportedDtypeError
 from numjit.functor.bytecode import count_returned
@@ -82,7 +82,7 @@ class PythonFunctor:
         self.python_signature = self._python_signature()
         self.number_kinds: dict[str, DType] = {}
         self.signature = self._read_signature()
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._specialised: dict[Any, Specialisation] = {}
         self._compiled: dict[Target, tuple[Any, Compiled]] = {}
         self._captures: Captures | None = None

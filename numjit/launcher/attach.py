@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import config
+from numjit.apart import lock
 
 if TYPE_CHECKING:
     from numjit.launcher.records import FunctorRecord
@@ -89,7 +90,7 @@ class _Process:
     def __init__(self) -> None:
         self.launcher: Launcher | None = None
         self.thread: threading.Thread | None = None
-        self.lock = threading.Lock()
+        self.lock = lock()
 
 
 _process = _Process()
@@ -206,7 +207,7 @@ class FastCalls:
         self._record: FunctorRecord | None = None
         self._watching = False
         self._asked = False
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     @property
     def record(self) -> FunctorRecord | None:
