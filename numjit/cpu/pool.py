@@ -14,7 +14,6 @@ import os
 import queue
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 
 from numjit import config
@@ -35,7 +34,6 @@ def _native(name: str, result: type | None, *arguments: type) -> Callable[..., i
 
 # Unlike all that `threading` has, these do not run signal handlers while they wait: see `_Job.finish`.
 _new_lock = _native("PyThread_allocate_lock", ctypes.c_void_p)
-_free_lock = _native("PyThread_free_lock", None, ctypes.c_void_p)
 _acquire = _native("PyThread_acquire_lock", ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
 _release = _native("PyThread_release_lock", None, ctypes.c_void_p)
 
@@ -59,9 +57,7 @@ class _Job:
     ``idle`` is a native lock, held while any thread of the pool is at work.
     """
 
-    idle = 0
-
-    def __init__(self, run: Callable[[int, int], object], parts: list[tuple[int, int]]) -> None:
+    def __init__(self, run: Callable[[int, int], object], parts: list[tuple[int, int]], idle: int) -> None:
         self.run = run
         self.parts = parts
         self.is_closed = False
@@ -69,9 +65,7 @@ class _Job:
         self.error: BaseException | None = None
         self.busy = 0
         self.lock = threading.Lock()  # taken by threads of the pool alone, which no signal interrupts
-        self.idle = _new_lock()
-        if not self.idle:
-            raise MemoryError
+        self.idle = idle
 
     def work(self) -> None:
         """Run parts in a thread of the pool until all are begun."""
@@ -97,15 +91,14 @@ class _Job:
                 if not self.busy:
                     _release(self.idle)
 
-    def __del__(self, free: Callable[..., int] = _free_lock) -> None:
-        if self.idle:
-            free(self.idle)
-
 
 #: What the pool's threads wait for; may be used in finalisers and signal handlers.
 _queue: queue.SimpleQueue[_Job] = queue.SimpleQueue()
 _threads: list[threading.Thread] = []
-_jobs: weakref.WeakSet[_Job] = weakref.WeakSet()
+#: The calls under way, by their locks; and the locks of those that have ended. A thread that comes late to an
+#: ended call may take the lock of the next one: it sees that there is nothing to do and gives it back.
+_running: dict[int, _Job] = {}
+_unused: list[int] = []
 
 
 def parallel_for(run: Callable[[int, int], object], total: int) -> None:
@@ -125,22 +118,31 @@ def parallel_for(run: Callable[[int, int], object], total: int) -> None:
     parts = [(start, min(start + step, total)) for start in range(0, total, step)]
     helpers = _grow(len(parts) - 1)
     parts.reverse()  # taken from the end
-    job = _Job(run, parts)
-    _jobs.add(job)
+    idle = _unused.pop() if _unused else _new_lock()
+    if not idle:
+        raise MemoryError
+    job = _Job(run, parts, idle)
+    _running[job.idle] = job
     try:
-        for _ in range(helpers):
-            _queue.put(job)
-        while True:
-            try:
-                start, stop = parts.pop()
-            except IndexError:
-                break
-            run(start, stop)
+        try:
+            for _ in range(helpers):
+                _queue.put(job)
+            while True:
+                try:
+                    start, stop = parts.pop()
+                except IndexError:
+                    break
+                run(start, stop)
+        finally:
+            # Handlers run when a call returns, not here. The wait is one call, which runs none: what they
+            # raise comes when buffers may be freed.
+            job.is_closed = True
+            _acquire(job.idle, 1)
     finally:
-        # Handlers run when a call returns, not here. The wait is one call, which runs none: what they
-        # raise comes when buffers may be freed.
-        job.is_closed = True
-        _acquire(job.idle, 1)
+        # An interrupt here leaks a lock. A finaliser would free it, but what is raised in one is lost.
+        _running.pop(job.idle, None)
+        _release(job.idle)
+        _unused.append(job.idle)
     if job.is_torn:
         raise LaunchError(
             "the process was forked by a signal handler in the midst of a call, whose threads the child does "
@@ -178,13 +180,13 @@ def _forget() -> None:
     global _queue  # noqa: PLW0603 - one pool a process
     _queue = queue.SimpleQueue()
     _threads.clear()
-    for job in list(_jobs):
+    for job in list(_running.values()):
         job.lock = threading.Lock()
         job.is_torn = job.busy > 0
         job.busy = 0
         _acquire(job.idle, 0)
         _release(job.idle)
-    _jobs.clear()
+    _running.clear()
 
 
 if hasattr(os, "register_at_fork"):
