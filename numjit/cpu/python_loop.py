@@ -23,6 +23,7 @@ from numjit.cpu import object_code
 from numjit.cpu.chunk import HostChunk
 from numjit.dtypes import DType
 from numjit.functor.signature import Specialisation
+from numjit.numba_ready import numba_ready
 
 if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor
@@ -73,13 +74,15 @@ def build_chunk(
     CompilationError
         The functor cannot be compiled for these types.
     """
-    from numjit.functor.scalars import compiler
+    with numba_ready():
+        from numjit.functor.scalars import compiler
 
     compiled = functor.take_compiled(specialisation, "cpu")
     with compiler.compiling("cpu"):
         name = f"numjit_chunk_{next(_serial)}"
         module = compiled.context.create_module(name)
         nest = _Nest(
+            compiler,
             module,
             name,
             compiled,
@@ -134,6 +137,7 @@ class _Nest:
 
     def __init__(
         self,
+        compiler: Any,
         module: Any,
         name: str,
         compiled: Compiled,
@@ -144,6 +148,7 @@ class _Nest:
         views: Sequence[str],
         raws: frozenset[int],
     ) -> None:
+        self.compiler = compiler
         self.raws = raws
         self.module = module
         self.compiled = compiled
@@ -386,14 +391,12 @@ class _Nest:
         loop.operands = (loop, self.module.add_metadata(["llvm.loop.parallel_accesses", group]))
 
         def body(index: Any) -> None:
-            from numjit.functor.scalars import compiler
-
             values = self._arguments(index, sources, scalars, group)
             if self.number:
                 values.append(b.add(first, b.mul(index, self.number.stride)))
-            results = compiler.call_functor(self.compiled, b, self.module, values)
+            results = self.compiler.call_functor(self.compiled, b, self.module, values)
             for place, (operand, target) in enumerate(zip(self.outputs, targets, strict=True)):
-                own = compiler.representation(self.compiled.results[place])
+                own = self.compiler.representation(self.compiled.results[place])
                 dtype = self.specialisation.outputs[place]
                 value = convert(b, HOST, results[place], own, dtype.compute, rounded=False)
                 value = convert(b, HOST, value, dtype, operand.dtype, rounded=False)

@@ -11,6 +11,7 @@ from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, UnsupportedDtypeError
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING, ArgumentType, Specialisation
+from numjit.numba_ready import numba_ready
 from numjit.semantics.category import Category
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _declare(functor: Functor, specialisation: Specialisation, code: bytes, symb
 
 
 def _array_type(name: str, stored: DType) -> Any:
-    from numba.cuda import types
+    with numba_ready():
+        from numba.cuda import types
 
     if stored.is_complex and stored.real.itemsize < 4:
         element = None

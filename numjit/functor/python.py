@@ -19,6 +19,7 @@ from numjit.functor.bytecode import count_returned
 from numjit.functor.fingerprint import Captures, digest, refers_to
 from numjit.functor.markers import Raw, index
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
+from numjit.numba_ready import numba_ready
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
@@ -311,7 +312,8 @@ class PythonFunctor:
     def _specialise(
         self, arguments: tuple[ArgumentType, ...], default_dtype: DType, target: Target
     ) -> Specialisation:
-        from numjit.functor.scalars import compiler
+        with numba_ready():
+            from numjit.functor.scalars import compiler
 
         inputs = self.input_dtypes(arguments, default_dtype)
         compiled = self._compile(arguments, inputs, default_dtype, target)
@@ -336,7 +338,8 @@ class PythonFunctor:
         default_dtype: DType,
         target: Target,
     ) -> Compiled:
-        from numjit.functor.scalars import compiler
+        with numba_ready():
+            from numjit.functor.scalars import compiler
 
         compiled = compiler.compile_functor(self, arguments, inputs, default_dtype, target)
         # Kept for the code generation that usually follows at once; one, so that it stays small.

@@ -11,6 +11,7 @@ from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.functor.lowered import NotLowerable, finish, keep, ratio
 from numjit.functor.signature import ArgumentType
+from numjit.numba_ready import imported
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor
     from numjit.functor.scalars.see_through import Program
     from numjit.functor.scalars.see_through_values import Value
+
+_PARTS = (
+    "numjit.functor.scalars.types",
+    "numjit.functor.scalars.see_through_values",
+    "numjit.functor.scalars.see_through",
+    "numjit.functor.scalars.calls",
+)
 
 __all__ = ["Lowered", "NotLowerable", "lower"]
 
@@ -84,6 +92,8 @@ def lower(
         The arguments do not fit the parameters.
     """
     _check(functor, arguments)
+    for part in _PARTS:
+        imported(part)
     from numjit.functor.scalars.see_through import Program
     from numjit.functor.scalars.types import RefusalError
 
