@@ -9,6 +9,7 @@ locks held for good. So a fork waits until there is none.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import contextvars
 import functools
@@ -22,7 +23,7 @@ from _thread import start_new_thread as _start_thread
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar
 
-__all__ = ["apart", "lock", "runs_apart"]
+__all__ = ["Task", "apart", "lock", "runs_apart"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,8 +131,12 @@ def _foreign_locks() -> list[Any]:
     return found
 
 
-class _Work(Generic[T]):
-    """What a thread of its own runs, and what came of it."""
+class Task(Generic[T]):
+    """Work for a thread of its own.
+
+    It is not one of `threading`'s: what a signal handler raises while ``Thread.start`` waits can leave a lock
+    held that the new thread needs.
+    """
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -140,7 +145,17 @@ class _Work(Generic[T]):
         self._result: list[T] = []
         self._error: BaseException | None = None
 
-    def run(self) -> None:
+    def start(self) -> None:
+        """Begin.
+
+        Raises
+        ------
+        RuntimeError
+            There can be no more threads, or the interpreter is about to end.
+        """
+        _start_thread(contextvars.copy_context().run, (self._run,))
+
+    def _run(self) -> None:
         _thread.inside = True
         with _gate.lock:
             _gate.active += 1
@@ -153,15 +168,26 @@ class _Work(Generic[T]):
                 _gate.active -= 1
                 _gate.changed.notify_all()
             self._done.release()
+            # What `threading` keeps, for good, of a thread that it did not start and was asked for.
+            stand_ins = getattr(threading, "_active", {})
+            stand_ins.pop(threading.get_ident(), None)
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Wait until the work has come to its end; answers whether it has."""
+        if not self._done.acquire(timeout=seconds):
+            return False
+        self._done.release()
+        return True
 
     def result(self) -> T:
-        self._done.acquire()
+        """Wait, and return or raise what came of it; once."""
+        self.wait()
         if self._error is not None:
             try:
                 raise self._error
             finally:
                 self._error = None  # which refers to this frame
-        return self._result[0]
+        return self._result.pop()
 
 
 def apart(work: Callable[[], T]) -> T:
@@ -172,13 +198,23 @@ def apart(work: Callable[[], T]) -> T:
     """
     if getattr(_thread, "inside", False) or _must_stay():
         return work()
-    task = _Work(work)
-    context = contextvars.copy_context()
+    task = Task(work)
     try:
-        threading.Thread(target=context.run, args=(task.run,), name="numjit-apart").start()
-    except RuntimeError:  # no more threads, or the interpreter is about to end
+        task.start()
+    except RuntimeError:
         return work()
     return task.result()
+
+
+def _end() -> None:
+    """Let work that nobody waits for any more come to its end before the interpreter does."""
+    with _gate.lock:
+        while _gate.active:
+            _gate.changed.wait()
+
+
+# Before other threads are waited for, and before what ``atexit`` runs takes away what they need.
+getattr(threading, "_register_atexit", atexit.register)(_end)
 
 
 def runs_apart(function: Callable[P, T]) -> Callable[P, T]:

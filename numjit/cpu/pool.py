@@ -14,6 +14,7 @@ import os
 import queue
 import sys
 import threading
+from _thread import start_new_thread as _start_thread
 from collections.abc import Callable
 
 from numjit import config
@@ -94,7 +95,7 @@ class _Job:
 
 #: What the pool's threads wait for; may be used in finalisers and signal handlers.
 _queue: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-_threads: list[threading.Thread] = []
+_threads: list[int] = []
 #: The calls under way, by their locks; and the locks of those that have ended. A thread that comes late to an
 #: ended call may take the lock of the next one: it sees that there is nothing to do and gives it back.
 _running: dict[int, _Job] = {}
@@ -155,16 +156,11 @@ def parallel_for(run: Callable[[int, int], object], total: int) -> None:
 def _grow(size: int) -> int:
     """See that the pool has so many threads; answers how many of them can be asked for."""
     while len(_threads) < size:
-        thread = threading.Thread(target=_serve, args=(_queue,), name="numjit", daemon=True)
-        _threads.append(thread)
         try:
-            thread.start()
-        except BaseException as error:
-            if not thread.is_alive() and thread in _threads:
-                _threads.remove(thread)
-            if not isinstance(error, RuntimeError):
-                raise
-            break  # no more threads, or none in this interpreter, which may be about to end
+            # Not one of `threading`'s, whose start a signal handler can cut in two.
+            _threads.append(_start_thread(_serve, (_queue,)))
+        except RuntimeError:  # no more threads, or none in this interpreter, which may be about to end
+            break
     return min(size, len(_threads))
 
 

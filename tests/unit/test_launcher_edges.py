@@ -15,7 +15,7 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
-from numjit import dtypes
+from numjit import apart, dtypes
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError
 from numjit.jiterator import _JittedFunction
@@ -296,11 +296,11 @@ class TestAttaching:
         assert logged(torch.zeros(N)) == "logged"
 
     def test_a_thread_that_cannot_be_started(self, monkeypatch):
-        def refuse(self):
+        def refuse(function, arguments):
             raise RuntimeError("can't start new thread")
 
         monkeypatch.setattr(attach, "_process", attach._Process())
-        monkeypatch.setattr(threading.Thread, "start", refuse)
+        monkeypatch.setattr(apart, "_start_thread", refuse)
         assert attach.request() is None
         assert attach.wait(1) is False
 
