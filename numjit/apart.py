@@ -13,6 +13,7 @@ import atexit
 import contextlib
 import contextvars
 import functools
+import importlib
 import os
 import sys
 import threading
@@ -23,7 +24,7 @@ from _thread import start_new_thread as _start_thread
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar
 
-__all__ = ["Task", "apart", "lock", "runs_apart"]
+__all__ = ["Task", "adopt", "apart", "lock", "runs_apart"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,8 +58,23 @@ class _Gate:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.active = 0
+        #: Forks that wait; meanwhile no work begins, or they might wait for ever.
+        self.closing = 0
         self.held: list[Any] = []
         self.is_interrupted = False
+
+    def enter(self) -> None:
+        """Begin work."""
+        with self.lock:
+            while self.closing:
+                self.changed.wait()
+            self.active += 1
+
+    def leave(self) -> None:
+        """End it."""
+        with self.lock:
+            self.active -= 1
+            self.changed.notify_all()
 
     def close(self) -> None:
         """Wait for work under way, and let none begin, nor Numba compile for others.
@@ -66,6 +82,7 @@ class _Gate:
         What a handler raises is kept: Python would print and drop it.
         """
         until = time.monotonic() + FORK_PATIENCE
+        self.closing += 1
         while not self._is_closed(until):
             pass
         for other in _foreign_locks():
@@ -94,6 +111,8 @@ class _Gate:
         """Undo `close`."""
         while self.held:
             self.held.pop().release()
+        self.closing -= 1
+        self.changed.notify_all()
         self.lock.release()
         if self.is_interrupted:
             self.is_interrupted = False
@@ -104,6 +123,7 @@ class _Gate:
         self.is_interrupted = False  # the parent's
         self.open()
         self.changed = threading.Condition(self.lock)
+        self.closing = 0
         self.active = int(getattr(_thread, "inside", False))
         for own in [*_locks, *_foreign_locks()]:
             if not own._is_owned():
@@ -117,6 +137,10 @@ def _interrupt_soon() -> None:
 
 _gate = _Gate()
 
+# Before a fork the last one registered acts first. These two then take locks, which work under way may need:
+# we must have waited for it by then.
+for _name in ("logging", "concurrent.futures.thread"):
+    importlib.import_module(_name)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_gate.close, after_in_parent=_gate.open, after_in_child=_gate.open_in_child)
 
@@ -135,11 +159,13 @@ class Task(Generic[T]):
     """Work for a thread of its own.
 
     It is not one of `threading`'s: what a signal handler raises while ``Thread.start`` waits can leave a lock
-    held that the new thread needs.
+    held that the new thread needs. Forks wait for it unless it `is_long`: then it is to do what they should
+    not cut in two `apart`.
     """
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], *, is_long: bool = False) -> None:
         self._work = work
+        self._is_long = is_long
         self._done = threading.Lock()
         self._done.acquire()
         self._result: list[T] = []
@@ -156,17 +182,16 @@ class Task(Generic[T]):
         _start_thread(contextvars.copy_context().run, (self._run,))
 
     def _run(self) -> None:
-        _thread.inside = True
-        with _gate.lock:
-            _gate.active += 1
+        if not self._is_long:
+            adopt()
+            _gate.enter()
         try:
             self._result.append(self._work())
         except BaseException as error:  # noqa: BLE001 - raised where the result is waited for
             self._error = error
         finally:
-            with _gate.lock:
-                _gate.active -= 1
-                _gate.changed.notify_all()
+            if not self._is_long:
+                _gate.leave()
             self._done.release()
             # What `threading` keeps, for good, of a thread that it did not start and was asked for.
             stand_ins = getattr(threading, "_active", {})
@@ -188,6 +213,11 @@ class Task(Generic[T]):
             finally:
                 self._error = None  # which refers to this frame
         return self._result.pop()
+
+
+def adopt() -> None:
+    """Count the calling thread to the one that started it, and that runs `apart` and waits for it."""
+    _thread.inside = True
 
 
 def apart(work: Callable[[], T]) -> T:

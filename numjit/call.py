@@ -304,8 +304,8 @@ class Call:
                 if not sys.is_finalizing():
                     raise
                 raise ToolchainError(
-                    f"{self._name}(): the interpreter ends and imports nothing more ({error}); call it on such "
-                    "operands before that"
+                    f"{self._name}(): the interpreter ends and imports nothing more ({error}); call it "
+                    "before that, on such operands"
                 ) from None
             plan.fingerprint = key[0]
             if len(self._plans) >= self.LIMIT:

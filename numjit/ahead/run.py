@@ -133,7 +133,7 @@ def _build(
 ) -> None:
     """Build all, where no signal handler runs; what one raises meanwhile stops the rest."""
     workers = ShellWorkers(min(jobs, -(-len(shells) // _SHELLS_A_WORKER)))
-    task = Task(lambda: _build_all(shells, kernels, jobs, board, workers))
+    task = Task(lambda: _build_all(shells, kernels, jobs, board, workers), is_long=True)
     task.start()
     try:
         task.result()
