@@ -304,6 +304,14 @@ class TestAttaching:
         assert attach.request() is None
         assert attach.wait(1) is False
 
+    def test_nothing_is_offered_at_the_interpreters_end(self, gpu, monkeypatch):
+        """Whatever is imported then is an error, which a finaliser would print."""
+        monkeypatch.setattr(sys, "is_finalizing", lambda: True)
+        operation = Operation()
+        calls = FastCalls(operation, ["x"], 1, [None])
+        assert calls.offer([torch.zeros(N)], None, entry((N,), memory=(0,))) is None
+        assert calls.record is None
+
     def test_threads_that_offer_at_once_make_one_record(self, gpu, monkeypatch):
         import numjit.launcher.records as records
 
