@@ -140,7 +140,8 @@ _gate = _Gate()
 # Before a fork the last one registered acts first. These two then take locks, which work under way may need:
 # we must have waited for it by then.
 for _name in ("logging", "concurrent.futures.thread"):
-    importlib.import_module(_name)
+    with contextlib.suppress(RuntimeError):  # at the interpreter's end
+        importlib.import_module(_name)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_gate.close, after_in_parent=_gate.open, after_in_child=_gate.open_in_child)
 
@@ -182,6 +183,9 @@ class Task(Generic[T]):
         _start_thread(contextvars.copy_context().run, (self._run,))
 
     def _run(self) -> None:
+        # As `threading` does, for debuggers and coverage.
+        sys.settrace(threading.gettrace())
+        sys.setprofile(threading.getprofile())
         if not self._is_long:
             adopt()
             _gate.enter()
@@ -244,7 +248,8 @@ def _end() -> None:
 
 
 # Before other threads are waited for, and before what ``atexit`` runs takes away what they need.
-getattr(threading, "_register_atexit", atexit.register)(_end)
+with contextlib.suppress(RuntimeError):  # it has begun to end
+    getattr(threading, "_register_atexit", atexit.register)(_end)
 
 
 def runs_apart(function: Callable[P, T]) -> Callable[P, T]:

@@ -64,7 +64,7 @@ LARGE = """
     # Uneven work, so that the main thread is done long before the others.
     if kind == "c++":
         f = numjit.elementwise(
-            "template <typename T> T f(T x) { T s = x; for (T i = 0; i < x; i += 1) s += T(1) / s; return s; }"
+            "template <typename T> T f(T x) { T s = x; for (T i = 0; i < x; i += 1) s += 1 / s; return s; }"
         )
     else:
         def uneven(x):

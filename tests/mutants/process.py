@@ -24,14 +24,14 @@ MUTANTS = [
     Mutant(
         "D3 a call at the end waits for threads that are no more",
         "numjit/cpu/pool.py",
-        """                try:
-                    start, stop = parts.pop()
-                except IndexError:
+        """                except IndexError:
                     break
                 run(start, stop)
         finally:""",
-        """                if not parts:
+        """                except IndexError:
                     break
+                run(start, stop)
+                break
         finally:""",
         f"{_TESTS}::test_without_threads_a_call_computes_all_by_itself",
     ),
