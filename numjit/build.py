@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import __version__, config, dtypes
+from numjit.apart import apart, runs_apart
 from numjit.cache import Memo, default_store, digest
 from numjit.cache.keys import sources_digest, version_of, wheel_version
 from numjit.errors import (
@@ -55,8 +56,8 @@ Target = Literal["cuda", "cpu"]
 _MINIMUM_CC = (7, 5)
 #: Loaded kernels kept; each is some 10 KB of device memory.
 _kernels: Memo[launch.Kernel] = Memo(4096)
-_chunks: Memo[HostChunk] = Memo(4096)
-_specialisations: Memo[Specialisation] = Memo(16384)
+_chunks: Memo[HostChunk] = Memo(4096, apart)
+_specialisations: Memo[Specialisation] = Memo(16384, apart)
 
 
 @functools.cache
@@ -145,6 +146,7 @@ def _read_specialisation(key: tuple[str, tuple[ArgumentType, ...], DType], raw: 
     return Specialisation(arguments, inputs, outputs, default_dtype)
 
 
+@runs_apart
 def _probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
     """Ask a compiler which type a functor declared ``auto`` returns: NVRTC (23 ms), else the host's."""
     shown = ",".join([*map(str, inputs), *(f"{name}={dtype}" for name, dtype in bound.items())])
@@ -186,6 +188,7 @@ def _shell_key(spec: ShellSpec, cc: tuple[int, int]) -> str:
     return digest("shell", _gpu_environment(), str(spec), str(cc))
 
 
+@runs_apart
 def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int, int]) -> bytes:
     """Return LTO-IR that defines the seam symbol, compiled if it is not cached."""
     key = _functor_key(functor, specialisation, cc)
@@ -231,6 +234,7 @@ def _compile_cpp(
         return compiled(whole)
 
 
+@runs_apart
 def device_function(
     functor: Functor,
     arguments: tuple[ArgumentType, ...],
@@ -256,6 +260,7 @@ def device_function(
     return declare(functor, specialisation, code, symbol)
 
 
+@runs_apart
 def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
     """Return a shell's LTO-IR and the name of its kernel, compiled if they are not cached."""
     key = _shell_key(spec, cc)
@@ -307,6 +312,7 @@ def _linked_key(
     return digest("linked", _functor_key(functor, specialisation, cc), _shell_key(spec, cc))
 
 
+@runs_apart
 def link_kernel(
     functor: Functor,
     specialisation: Specialisation,
@@ -356,6 +362,7 @@ def _link(
     return nvjitlink.link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
 
 
+@runs_apart
 def kernel_image(
     functor: Functor, specialisation: Specialisation, spec: ShellSpec, cc: tuple[int, int]
 ) -> tuple[bytes, bool]:
@@ -453,6 +460,7 @@ def compile_target(cc: tuple[int, int]) -> tuple[tuple[int, int], bool]:
     return max(older), True
 
 
+@runs_apart
 def check_functor(functor: Functor, specialisation: Specialisation, device_index: int) -> None:
     """Compile the functor alone, so that a call without elements reports its errors too."""
     cc = devices.compute_capability(device_index)
@@ -485,7 +493,7 @@ def host_chunk(
         return _python_chunk(functor, specialisation, *layout)
 
     if on_disk:
-        return build()
+        return apart(build)
     compiler = ""
     if isinstance(functor, CppFunctor):
         from numjit.cpu.cpp_loop import settings

@@ -15,7 +15,7 @@ from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
 from numjit.arrays.torch_arrays import count_write
 from numjit.arrays.view import ArrayView, Device
 from numjit.binding import RESERVED
-from numjit.errors import BroadcastError, NumjitError
+from numjit.errors import BroadcastError, NumjitError, ToolchainError
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import Specialisation, signs_of
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
@@ -298,7 +298,15 @@ class Call:
         )  # fmt: skip
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._make_plan(arguments, outs, nullary, default)
+            try:
+                plan = self._make_plan(arguments, outs, nullary, default)
+            except ImportError as error:
+                if not sys.is_finalizing():
+                    raise
+                raise ToolchainError(
+                    f"{self._name}(): the interpreter ends and imports nothing more ({error}); call it "
+                    "before that, on such operands"
+                ) from None
             plan.fingerprint = key[0]
             if len(self._plans) >= self.LIMIT:
                 self._plans.clear()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dis
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from numjit.apart import lock
 from numjit.autograd import tangent
 from numjit.detached import Detached
 from numjit.elementwise import Elementwise
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchOp", "opaque_op", "registered", "torch_op"]
 
-_lock = threading.RLock()
+_lock = lock()
 _registered: dict[str, TorchOp] = {}
 #: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
 _opaque: weakref.WeakKeyDictionary[Elementwise, dict[tuple[str, Rule | None], TorchOp]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from numjit.apart import lock
 from numjit.errors import ArgumentError, DeviceError, NumjitError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Override", "OverrideError", "override"]
 
-_lock = threading.Lock()
+_lock = lock()
 _installed: dict[tuple[str, str], Override] = {}
 
 

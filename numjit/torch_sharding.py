@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from numjit.apart import lock
 from numjit.errors import FunctorError, ToolchainError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["known_to_dtensor", "pointwise_shardings", "register_pointwise"]
 
-_lock = threading.RLock()
+_lock = lock()
 #: Which operands the operators that DTensors know are linear in.
 _registered: weakref.WeakKeyDictionary[TorchOp, frozenset[str]] = weakref.WeakKeyDictionary()
 

@@ -15,6 +15,7 @@ from numjit import build
 from numjit.ahead.layouts import LAYOUTS, operands_of
 from numjit.ahead.signatures import common_shell, describe, shell_for, specialise
 from numjit.ahead.workers import ShellWorkers
+from numjit.apart import Task
 from numjit.cache import default_store
 from numjit.checks import is_a
 from numjit.dtypes import as_dtype
@@ -112,6 +113,8 @@ class _Board:
     def __init__(self, total: int, done: int, tell: Progress | None) -> None:
         self._total, self._done, self._tell = total, done, tell
         self._lock = threading.Lock()
+        #: Nobody waits for the rest any more.
+        self.is_stopped = False
 
     def done(self, what: str) -> None:
         """Count one more."""
@@ -127,27 +130,52 @@ def _build(
     jobs: int,
     board: _Board,
 ) -> None:
-    """Build all, in two steps: shells and functors, then what is linked of them."""
+    """Build all, where no signal handler runs; what one raises meanwhile stops the rest."""
+    workers = ShellWorkers(min(jobs, -(-len(shells) // _SHELLS_A_WORKER)))
+    task = Task(lambda: _build_all(shells, kernels, jobs, board, workers), is_long=True)
+    task.start()
+    try:
+        task.result()
+    except BaseException:
+        board.is_stopped = True
+        workers.stop()
+        task.wait()
+        raise
+
+
+def _build_all(
+    shells: Sequence[tuple[ShellSpec, tuple[int, int]]],
+    kernels: Sequence[_Kernel],
+    jobs: int,
+    board: _Board,
+    workers: ShellWorkers,
+) -> None:
+    """Build in two steps: shells and functors, then what is linked of them."""
     errors: list[BaseException] = []
-    processes = min(jobs, -(-len(shells) // _SHELLS_A_WORKER))
 
     def shell(pair: tuple[ShellSpec, tuple[int, int]]) -> None:
+        if board.is_stopped:
+            return
         spec, cc = pair
         workers.compile(spec, cc)
         board.done(f"shell sm_{cc[0]}{cc[1]} {spec}")
 
     def code(kernel: _Kernel) -> None:
-        if kernel.cc is not None:
+        if kernel.cc is not None and not board.is_stopped:
             build.device_code(kernel.functor, kernel.specialisation, build.compile_target(kernel.cc)[0])
 
     def link(kernel: _Kernel) -> None:
+        if board.is_stopped:
+            return
         kernel.build()
         where = "cpu" if kernel.cc is None else f"sm_{kernel.cc[0]}{kernel.cc[1]}"
         board.done(f"{kernel.functor.name} {where} {kernel.specialisation.key}")
 
     with (
-        ShellWorkers(processes) as workers,
-        concurrent.futures.ThreadPoolExecutor(processes + jobs, thread_name_prefix="numjit-warmup") as pool,
+        workers,
+        concurrent.futures.ThreadPoolExecutor(
+            workers.count + jobs, thread_name_prefix="numjit-warmup"
+        ) as pool,
     ):
         pending = [pool.submit(shell, pair) for pair in shells]
         pending += [pool.submit(code, kernel) for kernel in kernels]
@@ -158,16 +186,11 @@ def _build(
 
 
 def _collect(pending: Sequence[concurrent.futures.Future[None]], errors: list[BaseException]) -> None:
-    """Wait for all and keep what they raised; an interrupt of the waiting drops what has not begun."""
-    try:
-        for future in concurrent.futures.as_completed(pending):
-            error = future.exception()
-            if error is not None:
-                errors.append(error)
-    except BaseException:
-        for future in pending:
-            future.cancel()
-        raise
+    """Wait for all and keep what they raised."""
+    for future in concurrent.futures.as_completed(pending):
+        error = future.exception()
+        if error is not None:
+            errors.append(error)
 
 
 # -------------------------------------------------------------------------------------- what to build

@@ -36,6 +36,7 @@ class ShellWorkers:
     def __init__(self, count: int) -> None:
         self.count = max(1, count if sys.executable else 1)
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes] | None] = queue.SimpleQueue()
+        self._is_stopped = False
         self._started: list[subprocess.Popen[bytes]] = []
         for _ in range(self.count):
             self._idle.put(None)
@@ -61,6 +62,12 @@ class ShellWorkers:
             # One that ended is replaced at its next turn.
             self._idle.put(worker if worker is not None and worker.poll() is None else None)
 
+    def stop(self) -> None:
+        """End the processes at once; what they were asked for is an error, and so is what still comes."""
+        self._is_stopped = True
+        for worker in list(self._started):
+            worker.kill()
+
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         worker = subprocess.Popen(
@@ -70,6 +77,8 @@ class ShellWorkers:
             env=environment,
         )
         self._started.append(worker)
+        if self._is_stopped:
+            worker.kill()
         return worker
 
     def __enter__(self) -> ShellWorkers:

@@ -17,6 +17,7 @@ from numjit.arrays.streams import LEGACY_STREAM
 from numjit.arrays.view import CPU, ArrayView, Device
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedDtypeError
+from numjit.numba_ready import imported
 from numjit.semantics import contiguous_strides
 
 __all__ = ["allocator", "empty", "output_library"]
@@ -191,7 +192,7 @@ def _numba_allocator(
     the legacy default stream it uses again in the order of that stream, with which Numba's own streams are
     synchronised; so for other streams, and where Numba is given a memory manager, memory is Numba's.
     """
-    from numba import cuda
+    cuda = imported("numba.cuda")
 
     pattern, _ = make(LEGACY_STREAM)
     kind, size, attributes = type(pattern), pattern.alloc_size, dict(vars(pattern))
@@ -259,7 +260,7 @@ def _empty_cupy(
 def _empty_numba(
     shape: tuple[int, ...], byte_strides: tuple[int, ...], numpy_dtype: Any, device: Device
 ) -> tuple[Any, int]:
-    from numba import cuda
+    cuda = imported("numba.cuda")
 
     from numjit.runtime.driver import is_current
 

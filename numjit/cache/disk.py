@@ -10,12 +10,12 @@ import pathlib
 import random
 import stat
 import tempfile
-import threading
 import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
 from numjit import config
+from numjit.apart import lock
 
 __all__ = ["DiskStore", "default_store"]
 
@@ -50,7 +50,7 @@ class DiskStore:
         self.folder = folder
         self._limit = config.cache_limit() if limit is None else limit
         self._warned: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = lock()
 
     def path(self, key: str, suffix: str) -> pathlib.Path:
         """Return the file of `key`."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
-import threading
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from numjit.apart import lock
 
 __all__ = ["Memo"]
 
@@ -15,14 +16,18 @@ V = TypeVar("V")
 class Memo(Generic[V]):
     """A least-recently-used map of at most `limit` entries with single-flight construction.
 
-    A `build` that raises leaves nothing behind: the next caller tries again.
+    What is missing is built by `run`, such as `numjit.apart.apart`; by default in the calling thread.
+
+    A `build` that raises leaves nothing behind: the next caller tries again. One that calls for its own entry
+    (by a finaliser, say) builds it twice.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, run: Callable[[Callable[[], V]], V] | None = None) -> None:
         self._limit = limit
+        self._run = run or _call
         self._entries: collections.OrderedDict[Hashable, V] = collections.OrderedDict()
-        self._pending: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._pending: dict[Hashable, Any] = {}
+        self._lock = lock()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -38,10 +43,11 @@ class Memo(Generic[V]):
     def get_or_build(self, key: Hashable, build: Callable[[], V]) -> V:
         """Return the entry of `key`, calling `build` in one thread if it is missing."""
         found = self.get(key)
-        if found is not None:
-            return found
+        return self._run(lambda: self._build(key, build)) if found is None else found
+
+    def _build(self, key: Hashable, build: Callable[[], V]) -> V:
         with self._lock:
-            pending = self._pending.setdefault(key, threading.Lock())
+            pending = self._pending.setdefault(key, lock())
         with pending:
             found = self.get(key)
             if found is not None:
@@ -61,3 +67,7 @@ class Memo(Generic[V]):
         """Forget every entry."""
         with self._lock:
             self._entries.clear()
+
+
+def _call(work: Callable[[], V]) -> V:
+    return work()

@@ -7,10 +7,10 @@ import itertools
 import os
 import platform
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from numjit.apart import lock
 from numjit.cache.elf import elf_fault
 from numjit.cache.keys import digest, sources_digest, version_of
 from numjit.cpu.chunk import HostChunk
@@ -19,7 +19,7 @@ from numjit.dtypes import DType
 __all__ = ["key_of", "load", "pack"]
 
 _serial = itertools.count()
-_lock = threading.Lock()
+_lock = lock()
 
 
 def key_of(

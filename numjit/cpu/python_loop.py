@@ -23,6 +23,7 @@ from numjit.cpu import object_code
 from numjit.cpu.chunk import HostChunk
 from numjit.dtypes import DType
 from numjit.functor.signature import Specialisation
+from numjit.numba_ready import numba_ready
 
 if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor
@@ -73,11 +74,12 @@ def build_chunk(
     CompilationError
         The functor cannot be compiled for these types.
     """
-    from numjit.functor.scalars import compiler
+    with numba_ready():
+        from numjit.functor.scalars import compiler
 
     compiled = functor.take_compiled(specialisation, "cpu")
     with compiler.compiling("cpu"):
-        name, library = _library(functor, compiled, specialisation, storages, stored_outputs, views)
+        name, library = _library(compiler, functor, compiled, specialisation, storages, stored_outputs, views)
         codegen = library._codegen.real
         packed = object_code.pack(name, codegen._tm.emit_object(library._final_module))
         loaded = object_code.load(packed)
@@ -96,15 +98,17 @@ def llvm_code(
     views: Sequence[str],
 ) -> str:
     """Return the optimised LLVM code of the loop of `build_chunk`."""
-    from numjit.functor.scalars import compiler
+    with numba_ready():
+        from numjit.functor.scalars import compiler
 
     compiled = functor.take_compiled(specialisation, "cpu")
     with compiler.compiling("cpu"):
-        _, library = _library(functor, compiled, specialisation, storages, stored_outputs, views)
+        _, library = _library(compiler, functor, compiled, specialisation, storages, stored_outputs, views)
         return str(library.get_llvm_str())
 
 
 def _library(
+    compiler: Any,
     functor: PythonFunctor,
     compiled: Compiled,
     specialisation: Specialisation,
@@ -116,6 +120,7 @@ def _library(
     name = f"numjit_chunk_{next(_serial)}"
     module = compiled.context.create_module(name)
     nest = _Nest(
+        compiler,
         module,
         name,
         compiled,
@@ -185,6 +190,7 @@ class _Nest:
 
     def __init__(
         self,
+        compiler: Any,
         module: Any,
         name: str,
         compiled: Compiled,
@@ -195,6 +201,7 @@ class _Nest:
         views: Sequence[str],
         raws: frozenset[int],
     ) -> None:
+        self.compiler = compiler
         self.raws = raws
         self.module = module
         self.compiled = compiled
@@ -437,14 +444,12 @@ class _Nest:
         loop.operands = (loop, self.module.add_metadata(["llvm.loop.parallel_accesses", group]))
 
         def body(index: Any) -> None:
-            from numjit.functor.scalars import compiler
-
             values = self._arguments(index, sources, scalars, group)
             if self.number:
                 values.append(b.add(first, b.mul(index, self.number.stride)))
-            results = compiler.call_functor(self.compiled, b, self.module, values)
+            results = self.compiler.call_functor(self.compiled, b, self.module, values)
             for place, (operand, target) in enumerate(zip(self.outputs, targets, strict=True)):
-                own = compiler.representation(self.compiled.results[place])
+                own = self.compiler.representation(self.compiled.results[place])
                 dtype = self.specialisation.outputs[place]
                 value = convert(b, HOST, results[place], own, dtype.compute, rounded=False)
                 value = convert(b, HOST, value, dtype, operand.dtype, rounded=False)

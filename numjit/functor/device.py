@@ -11,6 +11,7 @@ from numjit.codegen.machine import HOST
 from numjit.codegen.storage import convert, value_type
 from numjit.dtypes import DType
 from numjit.functor.signature import Specialisation
+from numjit.numba_ready import numba_ready
 
 if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor
@@ -59,7 +60,8 @@ def compile_device(
     ToolchainError
         numba-cuda is not installed.
     """
-    from numjit.functor.scalars.compiler import compiling
+    with numba_ready():
+        from numjit.functor.scalars.compiler import compiling
 
     compiled = functor.take_compiled(specialisation, "cuda")
     with compiling("cuda"):
@@ -83,7 +85,8 @@ def _seam_library(
     for_kernels: bool,
 ) -> Any:
     """Emit the seam function around the functor; return numba-cuda's library of both."""
-    from numjit.functor.scalars.compiler import call_functor, representation
+    with numba_ready():
+        from numjit.functor.scalars.compiler import call_functor, representation
 
     context = compiled.context
     library = context.codegen().create_library(symbol, nvvm_options={"fastmath": False, "opt": 3}, lto=True)

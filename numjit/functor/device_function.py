@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import dtypes
+from numjit.apart import lock
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, UnsupportedDtypeError
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING, ArgumentType, Specialisation
+from numjit.numba_ready import numba_ready
 from numjit.semantics.category import Category
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _KINDS = {
     "f": dtypes.float64,
     "c": dtypes.complex128,
 }
-_lock = threading.Lock()
+_lock = lock()
 _declared: dict[str, Any] = {}
 
 
@@ -110,7 +111,8 @@ def _declare(functor: Functor, specialisation: Specialisation, code: bytes, symb
 
 
 def _array_type(name: str, stored: DType) -> Any:
-    from numba.cuda import types
+    with numba_ready():
+        from numba.cuda import types
 
     if stored.is_complex and stored.real.itemsize < 4:
         element = None

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import enum
 import inspect
-import threading
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import dtypes
+from numjit.apart import lock
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, FunctorError, UnsupportedDtypeError
 from numjit.functor.bytecode import bare, count_returned
@@ -21,6 +21,7 @@ from numjit.functor.fingerprint import Captures, digest, refers_to
 from numjit.functor.markers import Raw, index
 from numjit.functor.powers import has_powers
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
+from numjit.numba_ready import numba_ready
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
@@ -82,7 +83,7 @@ class PythonFunctor:
         self.python_signature = self._python_signature()
         self.number_kinds: dict[str, DType] = {}
         self.signature = self._read_signature()
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._specialised: dict[Any, Specialisation] = {}
         self._compiled: dict[Target, tuple[Any, Compiled]] = {}
         self._captures: Captures | None = None
@@ -314,7 +315,8 @@ class PythonFunctor:
     def _specialise(
         self, arguments: tuple[ArgumentType, ...], default_dtype: DType, target: Target
     ) -> Specialisation:
-        from numjit.functor.scalars import compiler
+        with numba_ready():
+            from numjit.functor.scalars import compiler
 
         inputs = self.input_dtypes(arguments, default_dtype)
         compiled = self._compile(arguments, inputs, default_dtype, target)
@@ -339,7 +341,8 @@ class PythonFunctor:
         default_dtype: DType,
         target: Target,
     ) -> Compiled:
-        from numjit.functor.scalars import compiler
+        with numba_ready():
+            from numjit.functor.scalars import compiler
 
         compiled = compiler.compile_functor(self, arguments, inputs, default_dtype, target)
         # Kept for the code generation that usually follows at once; one, so that it stays small.

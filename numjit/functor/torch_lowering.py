@@ -14,6 +14,7 @@ from numjit.dtypes import DType
 from numjit.functor import plain_numbers
 from numjit.functor.lowered import NotLowerable, finish, fitted, keep
 from numjit.functor.signature import ArgumentType
+from numjit.numba_ready import imported
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor
     from numjit.functor.scalars.see_through import Program
     from numjit.functor.scalars.see_through_values import Value
+
+_PARTS = (
+    "numjit.functor.scalars.types",
+    "numjit.functor.scalars.see_through_values",
+    "numjit.functor.scalars.see_through",
+    "numjit.functor.scalars.calls",
+    "numjit.functor.scalars.torch_tracing",
+)
 
 __all__ = ["Lowered", "NotLowerable", "lower", "lower_with_gradients"]
 
@@ -88,6 +97,8 @@ def lower(
         The arguments do not fit the parameters.
     """
     _check(functor, arguments)
+    for part in _PARTS:
+        imported(part)
     signature = functor.signature
     names = [f"p_{p.name}" for p in (*signature.operands, *signature.scalars)]
     program = _program(default_dtype, arguments, names, gradients=gradients)

@@ -21,6 +21,7 @@ from numjit.codegen.machine import Machine
 from numjit.kernels.body import Body
 from numjit.kernels.spec import ShellSpec
 from numjit.kernels.tiled import Tile
+from numjit.numba_ready import numba_ready
 
 __all__ = ["HostPlace", "Shell", "make_shell"]
 
@@ -100,12 +101,13 @@ class _Kit:
     """Makes a shell's intrinsics for one target."""
 
     def __init__(self, spec: ShellSpec, machine: Machine, host: HostPlace | None) -> None:
-        if machine.is_ptx:
-            from numba.cuda import types
-            from numba.cuda.extending import intrinsic
-        else:
-            from numba.core import types
-            from numba.core.extending import intrinsic
+        with numba_ready():
+            if machine.is_ptx:
+                from numba.cuda import types
+                from numba.cuda.extending import intrinsic
+            else:
+                from numba.core import types
+                from numba.core.extending import intrinsic
         self.spec, self.machine, self.host = spec, machine, host
         self.types, self._intrinsic = types, intrinsic
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import config
+from numjit.apart import Task, lock
 
 if TYPE_CHECKING:
     from numjit.launcher.records import FunctorRecord
@@ -84,12 +83,12 @@ class Launcher:
 
 
 class _Process:
-    """What this process has: the launcher, and the thread that builds it or did."""
+    """What this process has: the launcher, and the task that builds it or did."""
 
     def __init__(self) -> None:
         self.launcher: Launcher | None = None
-        self.thread: threading.Thread | None = None
-        self.lock = threading.Lock()
+        self.task: Task[None] | None = None
+        self.lock = lock()
 
 
 _process = _Process()
@@ -136,33 +135,24 @@ def _build_quietly() -> None:
 
 def request() -> Launcher | None:
     """Return the launcher where it is ready; else see that a thread builds it, once a process."""
-    if _process.launcher is None and _process.thread is None and config.launcher():
+    if _process.launcher is None and _process.task is None and config.launcher():
         with _process.lock:
-            if _process.thread is None:
-                thread = threading.Thread(target=_build_quietly, name="numjit-launcher")
+            if _process.task is None:
+                task = Task(_build_quietly)
                 try:
-                    thread.start()
+                    task.start()
                 except RuntimeError as error:  # no more threads, or the interpreter is about to end
                     FastCalls.failure = error
                     return None
-                _process.thread = thread
-                if hasattr(os, "register_at_fork"):
-                    os.register_at_fork(before=_finish_building)
+                _process.task = task
     return _process.launcher
-
-
-def _finish_building() -> None:
-    """Let no child process begin with locks that the building thread, which it does not have, holds."""
-    thread = _process.thread
-    if thread is not None and thread is not threading.current_thread():
-        thread.join(10.0)
 
 
 def wait(seconds: float = 60.0) -> bool:
     """Wait for the launcher, asking for it if nobody did; answers whether there is one."""
     request()
-    if _process.thread is not None:
-        _process.thread.join(seconds)
+    if _process.task is not None:
+        _process.task.wait(seconds)
     return _process.launcher is not None
 
 
@@ -211,7 +201,7 @@ class FastCalls:
         self._record: FunctorRecord | None = None
         self._watching = False
         self._asked = False
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     @property
     def record(self) -> FunctorRecord | None:
@@ -241,6 +231,8 @@ class FastCalls:
         entry
             What it did, on a GPU.
         """
+        if sys.is_finalizing():  # nothing can be imported any more
+            return None
         if entry.library != "torch" and (entry.maker is None or out is not None):
             return False
         launcher = _process.launcher

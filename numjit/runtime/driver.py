@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import threading
 from types import TracebackType
 from typing import Any
 
+from numjit.apart import lock
 from numjit.errors import DeviceError, LaunchError
 from numjit.runtime.libcuda import DriverLibrary
 
@@ -31,7 +31,7 @@ _REMEDIES = {
 }
 _CAPTURE = "the call is not allowed while a CUDA graph is captured; run it once before the capture"
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
-_LOCK = threading.Lock()
+_LOCK = lock()
 _contexts: dict[int, Any] = {}
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from numjit.apart import lock
 from numjit.cache.elf import CUDA, elf_fault
 from numjit.errors import LaunchError
 from numjit.runtime.driver import Current, check, driver, primary_context
@@ -33,7 +33,7 @@ class Kernel:
         self._library = library
         self._handle = handle
         self._functions: dict[tuple[int, int], Any] = {}
-        self._lock = threading.Lock()
+        self._lock = lock()
 
     def __repr__(self) -> str:
         return f"<numjit kernel {self.name}>"

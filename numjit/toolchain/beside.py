@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from numjit.apart import adopt
+
 __all__ = ["beside"]
 
 T = TypeVar("T")
@@ -22,6 +24,7 @@ def beside(work: Callable[[], T]) -> Iterator[Callable[[], T]]:
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:
+        adopt()
         try:
             future.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for

@@ -1,19 +1,16 @@
-"""The one place that reaches numba-cuda: imports it lazily, repairs it for new NumPy, compiles kernels."""
+"""Reaches numba-cuda: imports it lazily, repairs it for new NumPy, compiles kernels."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from numjit.errors import ToolchainError
+from numjit.numba_ready import CUDA_MODULES, load, numba_ready
 
 __all__ = ["compile_kernel", "numba_cuda_ready"]
-
-# One compilation at a time: Numba holds a global lock anyway, and NumPy's alias is process-wide.
-_lock = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -27,11 +24,12 @@ def numba_cuda_ready() -> Iterator[Any]:
     ToolchainError
         numba-cuda or its compiler library is not installed, or what is compiled inside was refused.
     """
-    with _lock, _row_stack():
+    with numba_ready(), _row_stack():
         if importlib.util.find_spec("numba_cuda") is None:
             raise ToolchainError(
                 "the GPU path compiles with numba-cuda, which is not installed; pip install numjit[cu13]"
             )
+        load(CUDA_MODULES)
         from numba import cuda
         from numba.cuda.cudadrv.error import NvvmError, NvvmSupportError
 
@@ -52,8 +50,9 @@ def numba_cuda_ready() -> Iterator[Any]:
 def _row_stack() -> Iterator[None]:
     """Lend NumPy the name ``row_stack``.
 
-    numba-cuda 0.30.4 looks it up when it first compiles; NumPy 2.5 removed it (numba-cuda#907, closed
-    unfixed). It is taken away again so that no other package in the process sees a different NumPy.
+    For who holds Numba: one thread at a time. numba-cuda 0.30.4 looks the name up when it first compiles;
+    NumPy 2.5 removed it (numba-cuda#907, closed unfixed). It is taken away again so that no other package in
+    the process sees a different NumPy.
     """
     import numpy as np
 

@@ -7,13 +7,15 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2] / "numjit"
 #: What a room may import of numjit besides itself; leaves are open to everyone.
-LEAVES = {"errors", "config", "dtypes", "cache", "foreign"}
+LEAVES = {"errors", "config", "dtypes", "cache", "foreign", "apart", "numba_ready"}
 ALLOWED = {
     "errors": set(),
     "config": set(),
     "dtypes": set(),
     "cache": set(),
     "foreign": set(),
+    "apart": set(),
+    "numba_ready": set(),
     "semantics": set(),
     "codegen": set(),
     "functor": {"semantics", "codegen", "toolchain.numba_cuda", "math"},
@@ -106,3 +108,79 @@ def test_no_module_imports_torch_numba_or_cuda_when_imported():
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
             assert not {n.split(".")[0] for n in names} & heavy, f"{name} imports {names}"
+
+
+def _is_numba(name):
+    return name.split(".")[0] == "numba"
+
+
+def _imports(node):
+    """The (module, whole name) pairs of one import statement."""
+    if isinstance(node, ast.Import):
+        return [(alias.name, alias.name) for alias in node.names]
+    return [(node.module, f"{node.module}.{alias.name}") for alias in node.names]
+
+
+def _statements(tree):
+    """Yield every import that runs, with whether it is in a function and whether Numba is held there."""
+    todo = [(child, False, False) for child in tree.body]
+    while todo:
+        node, inside, held = todo.pop()
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0):
+            yield node, inside, held
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside, held = True, False
+        if isinstance(node, ast.With):
+            names = {ast.unparse(item.context_expr) for item in node.items}
+            held = held or bool(names & {"numba_ready()", "numba_cuda_ready()"})
+        todo += [(child, inside, held) for child in ast.iter_child_nodes(node)]
+
+
+def _behind():
+    """Modules that import Numba when they are imported, and the others in their folder."""
+    found = {name for name in MODULES if name.startswith("numjit.functor.scalars.")}
+    while True:
+        more = {
+            name
+            for name, path in MODULES.items()
+            if name not in found
+            for node, inside, _ in _statements(ast.parse(path.read_text()))
+            if not inside
+            for module, whole in _imports(node)
+            if _is_numba(module) or {module, whole} & found
+        }
+        if not more:
+            return found
+        found |= more
+
+
+def test_there_is_one_way_in_to_numba():
+    """What imports Numba when it is imported is imported while Numba is held; later all of it is there."""
+    from numjit.numba_ready import CUDA_MODULES
+    from numjit.numba_ready import MODULES as PRELOADED
+
+    behind = _behind()
+    assert "numjit.functor.scalars.compiler" in behind
+    assert "numjit.build" not in behind
+    loaded = {*PRELOADED, *CUDA_MODULES}
+    loaded |= {name.rpartition(".")[0] for name in loaded}
+    wrong = []
+    for name, path in MODULES.items():
+        if name == "numjit.numba_ready":
+            continue
+        tree = ast.parse(path.read_text())
+        fetched = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        for node, inside, held in _statements(tree):
+            for module, whole in _imports(node):
+                if name in behind:
+                    good = not inside or not _is_numba(module) or {module, whole} & loaded
+                elif _is_numba(module) or {module, whole} & behind:
+                    good = held or (module in fetched and "imported(" in path.read_text())
+                else:
+                    continue
+                if not good:
+                    wrong.append(f"{name}:{node.lineno} {whole}")
+    assert not wrong

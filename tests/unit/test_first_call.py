@@ -31,6 +31,7 @@ def in_process(code, cwd=ROOT, **changes):
 #: What ``import numjit`` may load. A new module here costs every process some 0.3 ms: load it when needed.
 LOADED = [
     "numjit",
+    "numjit.apart",
     "numjit.arguments",
     "numjit.arrays",
     "numjit.arrays.adapters",
@@ -73,6 +74,7 @@ LOADED = [
     "numjit.launcher",
     "numjit.launcher.attach",
     "numjit.math",
+    "numjit.numba_ready",
     "numjit.outputs",
     "numjit.plan",
     "numjit.plan.choose",

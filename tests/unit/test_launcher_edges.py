@@ -15,7 +15,7 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
-from numjit import dtypes
+from numjit import apart, dtypes
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError
 from numjit.jiterator import _JittedFunction
@@ -297,13 +297,21 @@ class TestAttaching:
         assert logged(torch.zeros(N)) == "logged"
 
     def test_a_thread_that_cannot_be_started(self, monkeypatch):
-        def refuse(self):
+        def refuse(function, arguments):
             raise RuntimeError("can't start new thread")
 
         monkeypatch.setattr(attach, "_process", attach._Process())
-        monkeypatch.setattr(threading.Thread, "start", refuse)
+        monkeypatch.setattr(apart, "_start_thread", refuse)
         assert attach.request() is None
         assert attach.wait(1) is False
+
+    def test_nothing_is_offered_at_the_interpreters_end(self, gpu, monkeypatch):
+        """Whatever is imported then is an error, which a finaliser would print."""
+        monkeypatch.setattr(sys, "is_finalizing", lambda: True)
+        operation = Operation()
+        calls = FastCalls(operation, ["x"], 1, [None])
+        assert calls.offer([torch.zeros(N)], None, entry((N,), memory=(0,))) is None
+        assert calls.record is None
 
     def test_threads_that_offer_at_once_make_one_record(self, gpu, monkeypatch):
         import numjit.launcher.records as records

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import TYPE_CHECKING, Any
 
 from numba.core import types
 
 from numjit.codegen.machine import HOST
 from numjit.dtypes import DType
+from numjit.errors import CompilationError
 from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.raw import RawElements, pack_raw
@@ -29,6 +31,9 @@ __all__ = [
     "representation",
     "result_dtypes",
 ]
+
+
+_thread = threading.local()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +81,26 @@ def compile_functor(
     ToolchainError
         The target's compiler is not installed.
     """
+    running = getattr(_thread, "running", None)
+    if running is not None:  # Numba's global tables may be half changed
+        raise CompilationError(
+            f"functor {functor.name!r} has to be compiled for these types, but was called (by a finaliser, "
+            f"say) in the midst of compiling {running!r}; call it once before that"
+        )
+    _thread.running = functor.name
+    try:
+        return _compile(functor, arguments, inputs, default_dtype, target)
+    finally:
+        _thread.running = None
+
+
+def _compile(
+    functor: PythonFunctor,
+    arguments: tuple[ArgumentType, ...],
+    inputs: tuple[DType, ...],
+    default_dtype: DType,
+    target: Target,
+) -> Compiled:
     signature = functor.signature
     kinds = tuple(
         RawElements(argument.dtype, dtype, default_dtype)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from numba.core.typing import signature
 from numba.core.typing.typeof import typeof
 
 from numjit import dtypes
+from numjit.apart import lock
 from numjit.codegen.machine import HOST, Machine
 from numjit.functor.scalars.dual import Dual
 from numjit.functor.scalars.lowering import Emitter
@@ -37,7 +37,7 @@ __all__ = ["Helper", "RuledFunction", "cast", "own_type", "register"]
 _MACHINES = {"cpu": HOST, "cuda": Machine("ptx", (7, 5))}
 _registered: set[str] = set()
 _safe: dict[str, dict[Any, Any]] = {}
-_lock = threading.Lock()
+_lock = lock()
 
 
 class Helper(types.Callable, types.Opaque):  # type: ignore[misc]

@@ -49,6 +49,7 @@ from numjit.functor.scalars.types import (
 from numjit.functor.signature import ArgumentType
 from numjit.functor.source import source_error
 from numjit.math import where
+from numjit.numba_ready import numba_ready
 from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
 
@@ -461,11 +462,11 @@ class _Cpu(TargetCompiler):
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
-        from numba.core.compiler_lock import global_compiler_lock
-        from numba.core.target_extension import target_override
+        with numba_ready():
+            from numba.core.target_extension import target_override
 
-        with global_compiler_lock, target_override("cpu"):
-            yield
+            with target_override("cpu"):
+                yield
 
     def compile(self, session: Session, fn: Any, arguments: tuple[Any, ...], *, indexed: bool) -> Any:
         from numba.core.compiler import Flags, compile_extra
