@@ -7,6 +7,7 @@ import enum
 import functools
 import importlib
 import inspect
+import linecache
 import math
 import sys
 import types
@@ -432,8 +433,11 @@ def test_a_compiled_call_notices_what_is_rebound(what, through, device):
     for name in names:
         source = source.replace(name, through + name)
     space = {"settings": module} if through else dict(names)
-    functor = numjit.elementwise(eval(source, space))
+    file = f"<functor {source}>"
+    linecache.cache[file] = (len(source), None, [source], file)  # without a source it is an opaque operator
+    functor = numjit.elementwise(eval(compile(source, file, "eval"), space))
     x = torch.tensor([1.0], device=device)
+    assert functor.explain(x) is None or what == "a named tuple"  # whose fields are not seen through
     torch._dynamo.reset()
     call = torch.compile(lambda v: functor(v), fullgraph=True, backend="eager")
     before = [call(x).item() for _ in range(2)]
