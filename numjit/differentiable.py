@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numjit import autograd
 from numjit.errors import ArgumentError, AutogradError
-from numjit.torch_dispatch import is_traced
+from numjit.torch_dispatch import hand_over, is_overridden, is_traced, unseen
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -175,10 +175,11 @@ class Rule:
                 f"{self.name}(): its backward gave {len(many)} gradients for {count} inputs; "
                 "return one for each, None where there is none, or say num_grad_inputs="
             )
-        fitted: list[Any] = []
-        for gradient, place in zip(many, places, strict=False):
-            known = gradient is not None and place is not None
-            fitted.append(autograd.fitted(gradient, *place) if known else None)
+        with unseen():
+            fitted = [
+                None if gradient is None or place is None else autograd.fitted(gradient, *place)
+                for gradient, place in zip(many, places, strict=False)
+            ]
         return fitted + [None] * (len(places) - len(fitted))
 
 
@@ -247,6 +248,8 @@ class Differentiable:
         """Call the forward operation; torch records the backward one where an operand requires grad."""
         if is_traced():
             results = self._traced(operands, scalars)
+        elif is_overridden(operands, scalars):
+            return hand_over(self, operands, scalars)
         elif autograd.is_recorded((*operands, *scalars.values())):
             results = self._rule.record(self._forward, operands, scalars)
         else:

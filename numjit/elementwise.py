@@ -19,7 +19,15 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING
 from numjit.launcher.attach import FastCallable, launchable
-from numjit.torch_dispatch import dispatched, is_profiled, is_traced, profiled, token
+from numjit.torch_dispatch import (
+    dispatched,
+    hand_over,
+    is_overridden,
+    is_profiled,
+    is_traced,
+    profiled,
+    token,
+)
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -137,6 +145,13 @@ class Elementwise(FastCallable):
             traced = call_traced(self, operands, scalars, out)
             if traced is not NotImplemented:
                 return traced
+        others: Sequence[Any] = ()
+        if out is not None or like is not None:
+            others = (*(out if isinstance(out, tuple) else (out,)), like)
+        if is_overridden(operands, scalars, others):
+            own = {"out": out, "shape": shape, "like": like, "dtype": dtype, "device": device}
+            given = {**scalars, **{name: value for name, value in own.items() if value is not None}}
+            return hand_over(self, operands, scalars, others, given)
         request = self.plain_request if plain else autograd.Request(self, shape, like, dtype, device)
         if is_profiled():
             with profiled(self.__name__, operands, scalars):
@@ -171,6 +186,10 @@ class Elementwise(FastCallable):
                         return result
         if key is None and autograd.is_recorded(bound):
             results = self._record(request, bound, out)
+        elif out is not None and plain and (seen := dispatched(self, bound, out)) is not NotImplemented:
+            from numjit.torch_compile import stored
+
+            return stored(self, seen, out)
         else:
             results = self._compute(request, bound, out, key)
         return results[0] if len(results) == 1 else results
