@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dis
+import functools
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,9 @@ from numjit.autograd import tangent
 from numjit.detached import Detached
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
+from numjit.torch_definition import definition, lock
 from numjit.torch_gradient import autograd_kernel
-from numjit.torch_lookup import automatic_name, defining, install
+from numjit.torch_lookup import automatic_name, install
 from numjit.torch_schema import check_name, schema, spelled
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchOp", "opaque_op", "registered", "torch_op"]
 
-_lock = threading.RLock()
 _registered: dict[str, TorchOp] = {}
 #: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
 _opaque: weakref.WeakKeyDictionary[Elementwise, dict[tuple[str, Rule | None], TorchOp]]
@@ -48,17 +48,17 @@ class TorchOp:
         autocast: Mapping[str, Any],
         flops: int | None,
     ) -> None:
-        import torch
-
         self.name = name
         self.functor = functor
         self.__name__ = functor.__name__
         self.__doc__ = functor.__doc__
         self._namespace, self._base = check_name(name)
-        self._autocast = dict(autocast)
+        #: The dtype that floating tensors are cast to under autocast, by device type.
+        self.autocast = dict(autocast)
         #: Runs a call below autograd, where torch's dispatcher has passed modes, transforms and classes.
         self.detached = Detached(functor, refreshes=True)
-        self._flops = flops if flops is not None else _estimate(functor)
+        #: What an element counts in ``FlopCounterMode``.
+        self.flops = flops if flops is not None else _estimate(functor)
         signature = functor.functor.signature
         if len(signature.operands) == len(signature.raws):
             raise FunctorError(
@@ -71,13 +71,14 @@ class TorchOp:
         self.scalar_names = [spelled(p.name) for p in signature.scalars]
         #: Tensors as operands, numbers as scalars.
         self._plain = "T" * self._count + "S" * len(signature.scalars)
-        self._library = torch.library.Library(self._namespace, "FRAGMENT")
         self._overloads: dict[str, Any] = {}
         self._is_removed = False
         install()
-        self._add(self._plain)
-        self._add_out()
-        self._count_flops()
+        with lock:
+            self._definition = definition(self._namespace, self._base)
+            self._definition.begin(self, (self._schema(self._plain), self._schema(None)))
+            self._add(self._plain)
+            self._add_out()
 
     # ------------------------------------------------------------------------------- registration
 
@@ -85,11 +86,9 @@ class TorchOp:
         """Return the overload for tensors and numbers, ``T`` and ``S``, as operands and scalars in order."""
         found = self._overloads.get(pattern)
         if found is None:
-            with _lock:
-                self._require()
-                self._forget_flops()
+            with lock:
+                self.require()
                 found = self._overloads.get(pattern) or self._add(pattern)
-                self._count_flops()
         return found
 
     @property
@@ -100,80 +99,44 @@ class TorchOp:
     def _add(self, pattern: str) -> Any:
         import torch
 
-        own = "" if pattern == self._plain else f".{pattern}"
-        name = f"{self._base}{own}"
+        overload = "" if pattern == self._plain else pattern
         tags = [torch.Tag.pointwise, torch.Tag.pt2_compliant_tag]
         if hasattr(torch.Tag, "needs_exact_strides"):  # results' strides depend on those of the operands
             tags.append(torch.Tag.needs_exact_strides)
-        with defining():
-            self._library.define(schema(name, self.functor.functor.signature, pattern), tags=tuple(tags))
-        full = f"{self._namespace}::{name}"
-        for device in ("CPU", "CUDA"):
-            self._library.impl(name, self.compute, device)
-        library = torch.library
-        library.register_fake(full, self._fake, lib=self._library)
-        library.register_vmap(full, self._vmap, lib=self._library)
-        for device, dtype in self._autocast.items():
-            library.register_autocast(full, device, dtype, lib=self._library)
-        packet = getattr(getattr(torch.ops, self._namespace), self._base)
-        found = self._overloads[pattern] = getattr(packet, own[1:] or "default")
-        self._library.impl(name, autograd_kernel(self, found), "Autograd", with_keyset=True)
+        make = functools.partial(autograd_kernel, self)
+        found = self._definition.add(overload, self._schema(pattern), tags, make)
+        self._overloads[pattern] = found
         return found
 
     def _add_out(self) -> None:
         import torch
 
+        tags = [torch.Tag.pt2_compliant_tag]
+        self._out = self._definition.add("out", self._schema(None), tags, lambda _: self._autograd_out)
+
+    def _schema(self, pattern: str | None) -> str:
+        """Return the schema of an overload; without a pattern, of the one with ``out=``."""
         signature = self.functor.functor.signature
-        text = schema(f"{self._base}.out", signature, self._plain, out=True)
-        with defining():
-            self._library.define(text, tags=(torch.Tag.pt2_compliant_tag,))
-        for device in ("CPU", "CUDA"):
-            self._library.impl(f"{self._base}.out", self._compute_out, device)
-        torch.library.register_fake(f"{self.name}.out", self._fake_out, lib=self._library)
-        self._out = getattr(getattr(torch.ops, self._namespace), self._base).out
-        self._library.impl(f"{self._base}.out", self._autograd_out, "Autograd", with_keyset=True)
-
-    def _count_flops(self) -> None:
-        """Tell ``torch.utils.flop_counter`` what an element costs."""
-        import math
-
-        from torch.utils.flop_counter import register_flop_formula
-
-        packet = self._forget_flops()
-        each = self._flops
-
-        def formula(*args: Any, out_shape: Any = None, **kwargs: Any) -> int:  # noqa: ARG001
-            shapes = out_shape if self._outputs > 1 else [out_shape]
-            return int(math.prod(shapes[0])) * each
-
-        register_flop_formula(packet)(formula)
-
-    def _forget_flops(self) -> Any:
-        """Take the formula out of torch's table, and return the packet of all overloads, whose it is.
-
-        A packet's hash changes with each overload, after which the table finds it by chance: one formula too
-        few, or one left over that a new one collides with.
-        """
-        import torch
-        from torch.utils.flop_counter import flop_registry
-
-        packet = getattr(getattr(torch.ops, self._namespace), self._base)
-        while packet in flop_registry:
-            del flop_registry[packet]
-        return packet
+        if pattern is None:
+            return schema(f"{self._base}.out", signature, self._plain, out=True)
+        own = "" if pattern == self._plain else f".{pattern}"
+        return schema(f"{self._base}{own}", signature, pattern)
 
     def remove(self) -> None:
-        """Take the operator out of torch again."""
-        with _lock:
-            if not self._is_removed:
-                self._forget_flops()
+        """Take the operator out of torch again, when calls of it that are under way have returned."""
+        with lock:
             if _registered.get(self.name) is self:
                 del _registered[self.name]
-            self._is_removed = True
-            self._overloads.clear()  # torch frees what they refer to, and does not look whether it is there
-            self._library._destroy()
+            self._retire()
+        self._definition.end(self)
 
-    def _require(self) -> None:
+    def _retire(self) -> None:
+        """Answer no more calls: the name is another's."""
+        self._is_removed = True
+        self._overloads.clear()
+
+    def require(self) -> None:
+        """Raise FunctorError if the operator does not have its name any more."""
         if self._is_removed:
             raise FunctorError(
                 f"{self.name} was removed, or registered anew, since this operator was made; call what "
@@ -187,7 +150,7 @@ class TorchOp:
         return self
 
     def __reduce__(self) -> Any:
-        return _named, (self.name, self.functor, self._autocast, self._flops)
+        return _named, (self.name, self.functor, self.autocast, self.flops)
 
     # ------------------------------------------------------------------------------------ kernels
 
@@ -207,7 +170,8 @@ class TorchOp:
         """Run a call below autograd, whatever its tensors require."""
         return self.detached(*self.values(args, kwargs))
 
-    def _compute_out(self, *args: Any, **kwargs: Any) -> None:
+    def compute_out(self, *args: Any, **kwargs: Any) -> None:
+        """Run such a call into the tensors given as ``out``, or ``out0``, ``out1``, ..."""
         functor = self.functor
         outs = tuple(kwargs.pop(name) for name in self._out_names())
         functor.refresh()
@@ -234,13 +198,15 @@ class TorchOp:
     def _out_names(self) -> list[str]:
         return ["out"] if self._outputs == 1 else [f"out{k}" for k in range(self._outputs)]
 
-    def _fake(self, *args: Any, **kwargs: Any) -> Any:
+    def fake(self, *args: Any, **kwargs: Any) -> Any:
+        """Return tensors like the results, of tensors that have no memory."""
         from numjit.torch_meta import empty_results
 
         results = empty_results(self.functor, self.values(args, kwargs))
         return results[0] if self._outputs == 1 else results
 
-    def _fake_out(self, *args: Any, **kwargs: Any) -> None:
+    def fake_out(self, *args: Any, **kwargs: Any) -> None:
+        """Check given outputs, of tensors that have no memory."""
         from numjit.torch_meta import empty_results
 
         outs = [kwargs.pop(name) for name in self._out_names()]
@@ -253,7 +219,7 @@ class TorchOp:
 
     # --------------------------------------------------------------------------------------- vmap
 
-    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Run over a batch that `args` have at `in_dims`."""
         from numjit.batches import operator_over_batch
 
@@ -271,9 +237,21 @@ class TorchOp:
         values = [_plain_number(value) for value in (*operands, *scalars)]
         pattern = "".join(["T" if isinstance(value, torch.Tensor) else "S" for value in values])
         op = self._overloads.get(pattern) or self.overload(pattern)
-        if "T" in pattern[self._count :]:
-            return op(*values)
-        return op(*values[: self._count], **dict(zip(self.scalar_names, values[self._count :], strict=True)))
+        named = {}
+        if "T" not in pattern[self._count :]:
+            named = dict(zip(self.scalar_names, values[self._count :], strict=True))
+            values = values[: self._count]
+        inside = self._definition.inside
+        inside.append(None)
+        try:
+            result = op(*values, **named)
+        except Exception:
+            self.require()
+            raise
+        finally:
+            inside.pop()
+        self.require()  # else what has the name by now may have answered
+        return result
 
     def __call__(self, *operands: Any, out: Any = None, **scalars: Any) -> Any:
         """Call the operator on torch tensors and numbers; as the functor is called.
@@ -296,8 +274,13 @@ class TorchOp:
         if len(many) != self._outputs or not all(isinstance(one, torch.Tensor) for one in many):
             raise ArgumentError(f"{self.name} has {self._outputs} outputs; pass out= as many tensors")
         plain = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
-        self._require()
-        self._out(*plain, **given, **dict(zip(self._out_names(), many, strict=True)))
+        self.require()
+        self._definition.inside.append(None)
+        try:
+            self._out(*plain, **given, **dict(zip(self._out_names(), many, strict=True)))
+        finally:
+            self._definition.inside.pop()
+        self.require()
         return out
 
     @property
@@ -374,10 +357,10 @@ def torch_op(
     policies = autocast if isinstance(autocast, Mapping) else {} if autocast is None else {
         "cuda": autocast, "cpu": autocast,
     }  # fmt: skip
-    with _lock:
+    with lock:
         earlier = _registered.get(name)
         if earlier is not None:
-            earlier.remove()
+            earlier._retire()
         elif hasattr(getattr(torch.ops, namespace), base):
             raise FunctorError(f"torch has an operator {name!r} already; choose another name")
         found = _registered[name] = TorchOp(name, made, policies, flops)
@@ -386,7 +369,7 @@ def torch_op(
 
 def _named(name: str, functor: Elementwise, autocast: Mapping[str, Any], flops: int) -> TorchOp:
     """Return the operator that has a name here; where there is none, as in another process, register it."""
-    with _lock:
+    with lock:
         return _registered.get(name) or torch_op(name, functor, autocast=autocast, flops=flops)
 
 
@@ -397,7 +380,7 @@ def opaque_op(operation: Elementwise) -> TorchOp:
     gradient written by hand is numjit's own, with that one's as well.
     """
     key = operation._call.fingerprint, operation.rule
-    with _lock:
+    with lock:
         known = _opaque.setdefault(operation, {})
         found = known.get(key)
         if found is None or _registered.get(found.name) is not found or not _can_share(found, operation):
@@ -407,7 +390,7 @@ def opaque_op(operation: Elementwise) -> TorchOp:
 
 def registered() -> list[TorchOp]:
     """Return the operators that there are."""
-    with _lock:
+    with lock:
         return list(_registered.values())
 
 
