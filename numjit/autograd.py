@@ -505,7 +505,12 @@ def check_unchanged(operation: Elementwise, fingerprint: str) -> None:
 
 def fitted(gradient: Any, shape: Any, dtype: Any, device: Any) -> Any:
     """Return a gradient as its input is: summed where that was broadcast, cast and moved where needed."""
-    if gradient.shape != shape:
+    if gradient.is_nested:
+        from numjit.torch_nested import summed
+
+        if tuple(gradient.shape) != tuple(shape):
+            gradient = summed(gradient, shape)
+    elif gradient.shape != shape:
         gradient = gradient.sum_to_size(shape)
     if gradient.dtype != dtype:
         if gradient.is_complex() and not dtype.is_complex:

@@ -174,10 +174,8 @@ class Definition:
         from torch.nested._internal.nested_tensor import NestedTensor
         from torch.utils import flop_counter
 
-        from numjit.torch_nested import over_jagged
-
         register = torch.library.register_torch_dispatch
-        register(full, NestedTensor, over_jagged, lib=self._kernels)
+        register(full, NestedTensor, self._over_jagged, lib=self._kernels)
         register(full, flop_counter._FlopCounterMode, self._count, lib=self._kernels)
 
     # --------------------------------------------------------------------------------------- kernels
@@ -235,6 +233,12 @@ class Definition:
 
         self._kernels.impl(name, self._kernel(lambda: kernel), key, with_keyset=True)
         self._implemented.add((name, key))
+
+    def _over_jagged(self, _cls: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from numjit.torch_nested import over_jagged
+
+        functor = self._owner().functor.functor
+        return over_jagged(functor.name, functor.signature.raws, func, args, kwargs or {})
 
     def _count(self, mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Let ``FlopCounterMode`` count: by the user's formula, else by the owner's number of an element's.
