@@ -25,6 +25,7 @@ from numjit.torch_dispatch import (
     is_overridden,
     is_profiled,
     is_traced,
+    need_torch,
     profiled,
     token,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from numjit.differentiable import Rule
     from numjit.inspection import Inspection
     from numjit.prepared import Prepared
+    from numjit.torch_module import ElementwiseModule
     from numjit.warm import WarmPath
 
 __all__ = ["Elementwise", "elementwise"]
@@ -416,6 +418,40 @@ class Elementwise(FastCallable):
         arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
         return Prepared(self, bound, arguments, out)
 
+    def module(self, **given: Any) -> ElementwiseModule:
+        """Return the operation as a ``torch.nn.Module``, for ``torch.nn.Sequential`` and the like.
+
+        Parameters
+        ----------
+        **given
+            Scalars, and operands too, by name, which are part of the module: a ``torch.nn.Parameter`` is
+            one of its parameters, gets a gradient and is in ``state_dict()``; another tensor is a buffer.
+
+        Returns
+        -------
+        torch.nn.Module
+            Called with the other operands. It can be copied and pickled as the operation can.
+
+        Raises
+        ------
+        ArgumentError
+            A name that is no parameter's, or a value that is neither a number nor a tensor.
+        ToolchainError
+            torch is not installed.
+
+        Examples
+        --------
+        >>> import torch, numjit
+        >>> swish = numjit.elementwise(lambda x, *, beta=1.0: x / (1 + numjit.math.exp(-beta * x)))
+        >>> layer = torch.nn.Sequential(torch.nn.Linear(4, 4), swish.module(beta=1.5))
+        >>> layer(torch.ones(2, 4)).shape
+        torch.Size([2, 4])
+        """
+        need_torch(f"{self.__name__}.module")
+        from numjit.torch_module import ElementwiseModule
+
+        return ElementwiseModule(self, given)
+
     def explain(self, *operands: Any, **scalars: Any) -> str | None:
         """Say why ``torch.compile`` keeps a call as one opaque operation.
 
@@ -434,7 +470,10 @@ class Elementwise(FastCallable):
         ------
         ArgumentError
             Arguments that do not match the functor's parameters.
+        ToolchainError
+            torch is not installed.
         """
+        need_torch(f"{self.__name__}.explain")
         from numjit.torch_compile import explain
 
         return explain(self, self._binder.bind(operands, scalars), opaque=bool(self._options["opaque"]))

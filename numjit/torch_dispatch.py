@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numjit.functor.genuine  # noqa: F401 - it notes Python's own functions, before torch replaces any
+from numjit.errors import ToolchainError
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -23,6 +24,7 @@ __all__ = [
     "is_profiled",
     "is_recorded_above",
     "is_traced",
+    "need_torch",
     "operations",
     "profiled",
     "token",
@@ -39,6 +41,18 @@ def token(operation: Elementwise) -> str:
     name = f"t{next(_serial)}"
     operations[name] = operation
     return name
+
+
+def need_torch(what: str) -> None:
+    """Raise ToolchainError, which says what needs it, where torch is not installed."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ToolchainError(
+            f"{what} needs torch, which is not installed; install it with pip install torch"
+        ) from None
 
 
 def _torch_is_there() -> bool:

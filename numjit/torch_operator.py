@@ -14,6 +14,7 @@ from numjit.detached import Detached
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
 from numjit.torch_definition import definition, lock
+from numjit.torch_dispatch import need_torch
 from numjit.torch_gradient import autograd_kernel
 from numjit.torch_lookup import automatic_name, install
 from numjit.torch_schema import check_name, schema, spelled
@@ -348,9 +349,10 @@ def torch_op(
     >>> torch.ops.mylib.axpy(torch.ones(2), torch.ones(2), alpha=2.0)
     tensor([3., 3.])
     """
-    import torch
-
     from numjit.elementwise import elementwise
+
+    need_torch("numjit.torch_op")
+    import torch
 
     made = functor if isinstance(functor, Elementwise) else elementwise(functor)
     namespace, base = check_name(name)

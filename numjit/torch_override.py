@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from numjit.errors import ArgumentError, DeviceError, NumjitError
+from numjit.torch_dispatch import need_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,4 +179,5 @@ def override(op_name: str, functor: Callable[..., Any], *, device: str = "cuda")
     ...     torch.nn.functional.gelu(x)
     tensor([0., 2.])
     """
+    need_torch("numjit.override")
     return Override(op_name, functor, device)

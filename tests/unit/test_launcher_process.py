@@ -87,7 +87,11 @@ class TestFunctions:
         monkeypatch.setitem(process._TORCH, place, ("_ZN3c1012there_is_no_suchEv", ctypes.c_int64))
         assert process._torch_functions(torch) is None
 
-    @pytest.mark.parametrize("place", [Api.MODE_COUNT, Api.FUNCTION_MODE, Api.KEY_INCLUDED, Api.GRAD_ENABLED], ids=lambda place: place.name)
+    @pytest.mark.parametrize(
+        "place",
+        [Api.MODE_COUNT, Api.FUNCTION_MODE, Api.KEY_INCLUDED, Api.GRAD_ENABLED],
+        ids=lambda place: place.name,
+    )
     def test_one_that_answers_something_else(self, monkeypatch, place):
         monkeypatch.setitem(process._TORCH, place, process._TORCH[Api.DEFAULT_DTYPE])
         assert process._torch_functions(torch) is None
