@@ -810,7 +810,10 @@ def elementwise(
             preamble=preamble,
             options=tuple(options),
         )
-        return Elementwise(text, given)
+        made = Elementwise(text, given)
+        # Where it is assigned to the functor's name there, others find it by these, as they find a function.
+        made.__module__, made.__qualname__ = sys._getframe(1).f_globals.get("__name__", ""), text.name
+        return made
     if not callable(functor):
         raise FunctorError(f"a functor is a function or CUDA C++ text, not a {type(functor).__name__}")
     if entry is not None or preamble or options:

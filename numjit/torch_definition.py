@@ -1,10 +1,11 @@
 """What torch's dispatcher holds of an operator: schemas, and kernels that go on to whoever has the name now.
 
-torch does not look whether a call of an operator is under way, or a reference to it left, when the operator is
-taken away or defined anew: it frees what they use. So a name's place in the dispatcher is never given up, its
-kernels outlive a registration that another replaces, and where they are freed, or the parameters become others,
-calls that are under way return first. A thread that is about to enter a kernel waits for the interpreter with
-the parameters counted already; those that came by `torch.ops` cannot be told, so they are given time to.
+torch does not look whether a call of an operator is under way, or a reference to it left, when the operator
+is taken away or defined anew: it frees what they use. So a name's place in the dispatcher is never given up,
+its kernels outlive a registration that another replaces, and where they are freed, or the parameters become
+others, calls that are under way return first. A thread that is about to enter a kernel waits for the
+interpreter with its arguments counted already; of calls by ``torch.ops`` nobody knows before they are in
+their kernel, so there is time for every thread to get the interpreter once.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ class Definition:
     def _count(self, mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Let ``FlopCounterMode`` count: by the user's formula, else by the owner's number of an element's.
 
-        The counter's own table is asked by identity: a packet of overloads changes its hash with each of them.
+        The counter's own table is asked by identity: a packet's hash changes with each of its overloads.
         """
         table, packet = mode.counter.flop_registry, func._overloadpacket
         by_user = [formula for known, formula in table.items() if known is packet]

@@ -1,4 +1,4 @@
-"""Which calls torch is to see: those that its overrides, its dispatcher, its compiler or its profiler watch."""
+"""Which calls torch is to see: those that its overrides, dispatcher, compiler or profiler watch."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def hand_over(
 
 
 def unseen() -> contextlib.AbstractContextManager[Any]:
-    """Return a context in which no ``__torch_function__`` sees what numjit reads of tensors and does to them."""
+    """Return a context in which no ``__torch_function__`` sees what numjit does with tensors."""
     import torch
 
     made: contextlib.AbstractContextManager[Any] = torch._C.DisableTorchFunction()

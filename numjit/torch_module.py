@@ -46,7 +46,8 @@ class ElementwiseModule(torch.nn.Module):  # type: ignore[misc]
             if isinstance(value, torch.Tensor):
                 if name in scalars and value.dim():
                     raise ArgumentError(
-                        f"{where} is a scalar and has shape {tuple(value.shape)}; pass a number or a 0-dim tensor"
+                        f"{where} is a scalar and has shape {tuple(value.shape)}; pass a number or a 0-dim "
+                        "tensor"
                     )
                 self._keep(name, value, where)
             elif number_type(value) is not None:

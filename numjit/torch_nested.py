@@ -1,4 +1,4 @@
-"""Operators on torch's jagged nested tensors: one call on the elements that they hold, for all rows at once."""
+"""Operators on torch's jagged nested tensors: one call on the elements that they hold, all rows at once."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def over_jagged(
     for k in raws:
         if isinstance(args[k], NestedTensor):
             raise UnsupportedArrayError(
-                f"{name}(): a raw operand is a nested tensor, whose elements have no number of their own; pass "
-                ".values()"
+                f"{name}(): a raw operand is a nested tensor, whose elements have no number of their own; "
+                "pass .values()"
             )
     first = next(x for x in args if isinstance(x, NestedTensor))
     inner = []
@@ -69,8 +69,8 @@ def _elements(name: str, first: Any, x: Any) -> Any:
     ragged = first._ragged_idx
     if x.dim() != first.dim() or x._ragged_idx != ragged or x._size[ragged] != first._size[ragged]:
         raise BroadcastError(
-            f"{name}(): nested tensors of shapes {tuple(first.shape)} and {tuple(x.shape)} do not have the same "
-            "rows; make one with the other's offsets, torch.nested.nested_tensor_from_jagged(values, "
+            f"{name}(): nested tensors of shapes {tuple(first.shape)} and {tuple(x.shape)} do not have the "
+            "same rows; make one with the other's offsets, torch.nested.nested_tensor_from_jagged(values, "
             "other.offsets())"
         )
     return x._values
@@ -84,8 +84,8 @@ def _spread(name: str, first: Any, x: Any) -> Any:
     shape = (1,) * (rank - x.dim()) + tuple(x.shape)
     if x.dim() > rank or shape[ragged] != 1 or (shape[0] != 1 and shape[0] != first.shape[0]):
         raise BroadcastError(
-            f"{name}(): shape {tuple(x.shape)} does not broadcast with the nested tensor's {tuple(first.shape)}; "
-            f"a plain tensor has size 1 in dimension {ragged}, where rows differ"
+            f"{name}(): shape {tuple(x.shape)} does not broadcast with the nested tensor's "
+            f"{tuple(first.shape)}; a plain tensor has size 1 in dimension {ragged}, where rows differ"
         )
     x = x.reshape(shape)
     if shape[0] == 1:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
+import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from numjit.arrays.numbers import number_type
 from numjit.autograd import tangent
 from numjit.detached import Detached
-from numjit.elementwise import Elementwise
+from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
 from numjit.torch_definition import definition, lock
 from numjit.torch_dispatch import need_torch
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchOp", "opaque_op", "registered", "torch_op"]
 
+_NUMBERS = frozenset((bool, float, complex))
+_INT64 = 1 << 63
+_AUTOCAST = ("cuda", "cpu")
 _registered: dict[str, TorchOp] = {}
 #: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
 _opaque: weakref.WeakKeyDictionary[Elementwise, dict[tuple[str, Rule | None], TorchOp]]
@@ -235,8 +240,22 @@ class TorchOp:
         """Call the overload for these tensors and numbers, given in the order of the signature."""
         import torch
 
+        tensor = torch.Tensor
         values = [_plain_number(value) for value in (*operands, *scalars)]
-        pattern = "".join(["T" if isinstance(value, torch.Tensor) else "S" for value in values])
+        pattern = "".join(
+            [
+                "T"
+                if isinstance(value, tensor)
+                else "S"
+                if type(value) in _NUMBERS
+                else self._letter(k, value)
+                for k, value in enumerate(values)
+            ]
+        )
+        if "T" not in pattern:
+            raise ArgumentError(
+                f"{self.name}() was called without a tensor; pass one, or call the functor itself"
+            )
         op = self._overloads.get(pattern) or self.overload(pattern)
         named = {}
         if "T" not in pattern[self._count :]:
@@ -254,6 +273,40 @@ class TorchOp:
         self.require()  # else what has the name by now may have answered
         return result
 
+    def _letter(self, place: int, value: Any) -> str:
+        """Return how an argument counts that is neither a tensor nor a float, complex or bool of Python's.
+
+        What stands for a tensor, as in ``torch.fx``, is one where an operand is asked for.
+
+        Raises
+        ------
+        ArgumentError
+            torch's dispatcher takes no such argument.
+        """
+        import torch
+
+        if type(value) is int and -_INT64 <= value < _INT64:
+            return "S"
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return "S"
+        if hasattr(type(value), "__torch_function__"):
+            return "T" if place < self._count else "S"
+        where = f"{self.name}(): argument {self._parameters[place].name!r}"
+        try:
+            number = number_type(value)
+        except ArgumentError as error:
+            raise ArgumentError(f"{where}: {error}") from None
+        if number is None:
+            raise ArgumentError(
+                f"{where} is a {type(value).__name__}; an operator of torch's takes tensors and numbers, so "
+                "pass torch.as_tensor(...) of it, or call the functor itself"
+            )
+        if isinstance(value, int) and not -_INT64 <= value < _INT64:
+            raise ArgumentError(
+                f"{where} is {value}, and torch's dispatcher takes integers of int64 only; pass a tensor"
+            )
+        return "S"
+
     def __call__(self, *operands: Any, out: Any = None, **scalars: Any) -> Any:
         """Call the operator on torch tensors and numbers; as the functor is called.
 
@@ -269,8 +322,12 @@ class TorchOp:
         values = self.functor._binder.bind(operands, scalars)
         if out is None:
             return self.call(values[: self._count], values[self._count :])
-        given = dict(zip(self.scalar_names, map(_plain_number, values[self._count :]), strict=True))
-        tensors = list(map(_plain_number, values[: self._count]))
+        values = [_plain_number(value) for value in values]
+        for k, value in enumerate(values):
+            if not isinstance(value, torch.Tensor):
+                self._letter(k, value)
+        given = dict(zip(self.scalar_names, values[self._count :], strict=True))
+        tensors = values[: self._count]
         many = out if isinstance(out, tuple) else (out,)
         if len(many) != self._outputs or not all(isinstance(one, torch.Tensor) for one in many):
             raise ArgumentError(f"{self.name} has {self._outputs} outputs; pass out= as many tensors")
@@ -341,6 +398,10 @@ def torch_op(
     ------
     FunctorError
         `name` is none, is taken by another library, or the functor has no operands to broadcast.
+    ArgumentError
+        `functor`, `autocast` or `flops` is none of these.
+    ToolchainError
+        torch is not installed.
 
     Examples
     --------
@@ -349,16 +410,17 @@ def torch_op(
     >>> torch.ops.mylib.axpy(torch.ones(2), torch.ones(2), alpha=2.0)
     tensor([3., 3.])
     """
-    from numjit.elementwise import elementwise
-
     need_torch("numjit.torch_op")
     import torch
 
-    made = functor if isinstance(functor, Elementwise) else elementwise(functor)
     namespace, base = check_name(name)
-    policies = autocast if isinstance(autocast, Mapping) else {} if autocast is None else {
-        "cuda": autocast, "cpu": autocast,
-    }  # fmt: skip
+    made = _operation(name, functor)
+    policies = _policies(name, autocast)
+    if flops is not None and (not isinstance(flops, int) or isinstance(flops, bool) or flops < 0):
+        raise ArgumentError(
+            f"{name}: flops is {flops!r}; say what an element counts, an int of 0 or more, or register a "
+            f"formula with torch.utils.flop_counter.register_flop_formula(torch.ops.{namespace}.{base})"
+        )
     with lock:
         earlier = _registered.get(name)
         if earlier is not None:
@@ -367,6 +429,36 @@ def torch_op(
             raise FunctorError(f"torch has an operator {name!r} already; choose another name")
         found = _registered[name] = TorchOp(name, made, policies, flops)
         return found
+
+
+def _operation(name: str, functor: Any) -> Elementwise:
+    """Return the operation that is to be an operator, or is to be made one."""
+    if isinstance(functor, Elementwise):
+        return functor
+    if isinstance(functor, str | types.FunctionType):
+        return elementwise(functor)
+    raise ArgumentError(
+        f"{name}: the functor is a {type(functor).__name__}; pass an operation made by numjit.elementwise, a "
+        "function of one element, or C++ text"
+    )
+
+
+def _policies(name: str, autocast: Any) -> dict[str, Any]:
+    """Return the dtype to cast to under autocast by device type."""
+    import torch
+
+    if autocast is None:
+        return {}
+    found = dict(autocast) if isinstance(autocast, Mapping) else dict.fromkeys(_AUTOCAST, autocast)
+    for device, dtype in found.items():
+        if device not in _AUTOCAST:
+            raise ArgumentError(f"{name}: autocast names the device type {device!r}; say 'cuda' or 'cpu'")
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise ArgumentError(
+                f"{name}: autocast is {dtype!r} for {device!r}; pass a floating dtype of torch's, as "
+                "torch.float32, or a dictionary from device types to such"
+            )
+    return found
 
 
 def _named(name: str, functor: Elementwise, autocast: Mapping[str, Any], flops: int) -> TorchOp:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError
@@ -56,13 +57,14 @@ def value_and_grad(f: Elementwise, wrt: str | int | Sequence[str | int] | None =
     if wrt is None:
         active = {k for k in range(len(signature.operands)) if k not in signature.raws}
     else:
-        active = {_position(f, names, given) for given in ([wrt] if isinstance(wrt, str | int) else wrt)}
+        several = [*wrt] if isinstance(wrt, Iterable) and not isinstance(wrt, str) else [wrt]
+        active = {_position(f, names, given) for given in several}
     if not active:
         raise ArgumentError(f"value_and_grad of {f.__name__}: nothing to differentiate by; name it in wrt=")
     return Elementwise(with_partials(f.functor, tuple(sorted(active))), f.options)
 
 
-def _position(f: Elementwise, names: Sequence[str], given: str | int) -> int:
+def _position(f: Elementwise, names: Sequence[str], given: Any) -> int:
     if isinstance(given, str) and given in names:
         return names.index(given)
     if isinstance(given, int) and 0 <= given < len(names):
