@@ -64,6 +64,7 @@ class Definition:
         #: Overloads with kernels, and pairs of one and a key that only some have.
         self._implemented: set[Any] = set()
         self._overloads: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
         #: The owner's kernels for autograd, by the name of their overload.
         self._autograd: dict[str, Callable[..., Any]] = {}
         #: One entry for each call under way; a deque's ends are safe between threads.
@@ -143,7 +144,7 @@ class Definition:
             self._anchors.impl(name, torch.library.fallthrough_kernel, _ANCHOR)
             self._anchored.add(name)
         packet = getattr(getattr(torch.ops, self._namespace), self._base)
-        found = getattr(packet, overload or "default")
+        found = self._renewed(packet, overload or "default")
         self._autograd[name] = autograd(found)
         self._overloads[name] = found
         if name not in self._implemented:
@@ -153,6 +154,18 @@ class Definition:
             for device in self._owner().autocast:
                 self._implement_autocast(name, device)
         return found
+
+    def _renewed(self, packet: Any, overload: str) -> Any:
+        """Return a packet's overload as the object that torch may have kept of an earlier definition.
+
+        The place in torch's dispatcher refers to the first object that there was, without holding it.
+        """
+        found = getattr(packet, overload)
+        kept = self._kept.setdefault(overload, found)
+        if kept is not found:
+            vars(kept).update(vars(found))
+            setattr(packet, overload, kept)
+        return kept
 
     def _implement(self, name: str, *, is_out: bool) -> None:
         import torch
