@@ -69,6 +69,7 @@ def test_copies_have_parameters_of_their_own(kind, device):
 def test_under_torch_compile_and_functional_call(kind, device):
     model = trained(kind, device)
     x = torch.rand(5, 4, dtype=torch.float64, device=device)
+    torch._dynamo.reset()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), model(x))
     found = torch.autograd.grad(compiled(x).sum(), model[1].beta)[0]

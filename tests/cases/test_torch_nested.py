@@ -48,7 +48,8 @@ def compare(found, wanted, inputs):
     for one, right in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, right)
     gradients = [
-        torch.autograd.grad(sum(r.sin().sum() for r in results), inputs) for results in (found, wanted)
+        torch.autograd.grad(sum(r.sin().sum() for r in results), inputs, retain_graph=True)
+        for results in (found, wanted)
     ]
     for one, right in zip(*gradients, strict=True):
         torch.testing.assert_close(one, right)
@@ -63,6 +64,7 @@ def called(functor, way, name):
     if way == "operator":
         return numjit.torch_op(f"numjit_tests::jagged_{name}", functor)
     if way == "compiled":
+        torch._dynamo.reset()
         return torch.compile(functor, fullgraph=True, backend="aot_eager")
     return functor
 
