@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from numjit.differentiable import Rule
     from numjit.inspection import Inspection
     from numjit.prepared import Prepared
-    from numjit.torch_module import ElementwiseModule
     from numjit.warm import WarmPath
 
 __all__ = ["Elementwise", "elementwise"]
@@ -418,7 +417,7 @@ class Elementwise(FastCallable):
         arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
         return Prepared(self, bound, arguments, out)
 
-    def module(self, **given: Any) -> ElementwiseModule:
+    def module(self, **given: Any) -> Any:
         """Return the operation as a ``torch.nn.Module``, for ``torch.nn.Sequential`` and the like.
 
         Parameters
@@ -448,9 +447,9 @@ class Elementwise(FastCallable):
         torch.Size([2, 4])
         """
         need_torch(f"{self.__name__}.module")
-        from numjit.torch_module import ElementwiseModule
+        from numjit.torch_module import as_module
 
-        return ElementwiseModule(self, given)
+        return as_module(self, given)
 
     def explain(self, *operands: Any, **scalars: Any) -> str | None:
         """Say why ``torch.compile`` keeps a call as one opaque operation.
@@ -812,7 +811,8 @@ def elementwise(
         )
         made = Elementwise(text, given)
         # Where it is assigned to the functor's name there, others find it by these, as they find a function.
-        made.__module__, made.__qualname__ = sys._getframe(1).f_globals.get("__name__", ""), text.name
+        made.__module__ = sys._getframe(1).f_globals.get("__name__", "")
+        setattr(made, "__qualname__", text.name)  # noqa: B010 - a type checker knows no such attribute
         return made
     if not callable(functor):
         raise FunctorError(f"a functor is a function or CUDA C++ text, not a {type(functor).__name__}")

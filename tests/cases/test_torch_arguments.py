@@ -1,4 +1,4 @@
-"""Arguments of a wrong kind to what numjit has for torch: refused at once, by an error that says what to do."""
+"""Arguments of a wrong kind to what numjit has for torch: refused at once, with what to do instead."""
 
 import numpy as np
 import pytest
