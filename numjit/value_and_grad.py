@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError
@@ -57,14 +56,13 @@ def value_and_grad(f: Elementwise, wrt: str | int | Sequence[str | int] | None =
     if wrt is None:
         active = {k for k in range(len(signature.operands)) if k not in signature.raws}
     else:
-        several = [*wrt] if isinstance(wrt, Iterable) and not isinstance(wrt, str) else [wrt]
-        active = {_position(f, names, given) for given in several}
+        active = {_position(f, names, given) for given in ([wrt] if isinstance(wrt, str | int) else wrt)}
     if not active:
         raise ArgumentError(f"value_and_grad of {f.__name__}: nothing to differentiate by; name it in wrt=")
     return Elementwise(with_partials(f.functor, tuple(sorted(active))), f.options)
 
 
-def _position(f: Elementwise, names: Sequence[str], given: Any) -> int:
+def _position(f: Elementwise, names: Sequence[str], given: str | int) -> int:
     if isinstance(given, str) and given in names:
         return names.index(given)
     if isinstance(given, int) and 0 <= given < len(names):

@@ -101,7 +101,6 @@ REFUSED = {
     "linear in a number": (lambda: register_pointwise(OPERATOR, 3), "linear is 3"),
     "linear in numbers": (lambda: register_pointwise(OPERATOR, [1]), "linear is"),
     "linear in nobody": (lambda: register_pointwise(OPERATOR, ("q",)), "no operand 'q'"),
-    "partials by half": (lambda: numjit.value_and_grad(DOUBLE, wrt=1.5), "wrt=1.5 is no parameter"),
 }
 
 
