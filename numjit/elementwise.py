@@ -94,6 +94,13 @@ class Elementwise(FastCallable):
         """The functor, for other functors that call this one."""
         return self._functor
 
+    @property
+    def __wrapped__(self) -> Any:
+        """The Python function, for `inspect`, doctest and whoever asks for its source; C++ text has none."""
+        if self._python is None:
+            raise AttributeError(f"{self.__name__} is written in C++; see its .source")
+        return self._python.fn
+
     @launchable
     def __call__(
         self,

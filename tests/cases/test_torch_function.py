@@ -203,6 +203,32 @@ def test_a_mode_sees_nothing_of_out_gradients_and_nullary_calls_but_the_call(kin
     ]
 
 
+class Watching(torch.Tensor):
+    """Keeps what it is asked about."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        asked.append(func)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+asked = []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_is_asked_about_the_call_and_not_about_its_gradient(kind, device):
+    x, y = operands(device)
+    x.requires_grad_()
+    watching = x.as_subclass(Watching)
+    asked.clear()
+    result = SCALED[kind](watching, y, alpha=3.0)
+    assert asked == [SCALED[kind]]
+    plain = result.as_subclass(torch.Tensor)
+    asked.clear()
+    assert torch.autograd.grad(plain.sum(), x)[0].tolist() == [3.0] * 6
+    assert asked == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_modes_within_modes_each_see_the_call(kind, device):
     functor = warmed(SCALED[kind], device)
@@ -273,6 +299,14 @@ def test_symbolic_trace_records_the_functor(kind, device):
         torch.testing.assert_close(module(x, y), 2 * x + y + 1)
     x.requires_grad_()
     assert torch.autograd.grad(traced(x, y).sum(), x)[0].tolist() == [2.0] * 6
+
+
+def test_symbolic_trace_records_a_lambda(device):
+    functor = numjit.elementwise(lambda x: x * 2)
+    x, _ = operands(device)
+    traced = torch.fx.symbolic_trace(lambda x: functor(x) + 1)
+    assert functor in [node.target for node in traced.graph.nodes]
+    torch.testing.assert_close(traced(x), 2 * x + 1)
 
 
 def test_symbolic_trace_records_an_operator_s_overload_of_tensors(device):

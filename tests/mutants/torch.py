@@ -54,11 +54,11 @@ MUTANTS = [
         f"{_FUNCTION}::test_a_subclass_as_scalar_and_as_output",
     ),
     Mutant(
-        "A12 a mode sees what backward reads",
+        "A12 a class sees what backward reads",
         "numjit/autograd.py",
         "                with unseen():\n                    gradients",
         "                if True:\n                    gradients",
-        f"{_FUNCTION}::test_a_mode_sees_nothing_of_out_gradients_and_nullary_calls_but_the_call",
+        f"{_FUNCTION}::test_a_class_is_asked_about_the_call_and_not_about_its_gradient",
     ),
     Mutant(
         "A12 the drop-in jiterator asks nobody",
