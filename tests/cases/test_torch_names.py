@@ -81,7 +81,7 @@ def test_what_refers_to_an_operator_that_is_gone_raises(device):
         assert overload(x).tolist() == [2.0] * 3
         operator.remove()
         assert not hasattr(torch.ops.gone, "f")
-        for left in (operator, packet, overload):
+        for left in (overload, packet, operator):
             try:
                 left(x)
             except (numjit.NumjitError, RuntimeError):

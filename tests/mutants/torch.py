@@ -133,8 +133,8 @@ MUTANTS = [
     Mutant(
         "D8 calls under way are not waited for",
         "numjit/torch_definition.py",
-        "            if (passed >= least and not self.inside) or passed > least + _PATIENCE:",
-        "            if passed >= 0:",
+        "        if self._texts not in ((), texts):",
+        "        if False:",
         "tests/cases/test_torch_names.py::test_sixteen_threads_register_three_names_over_and_over_and_call_them",
     ),
     Mutant(
