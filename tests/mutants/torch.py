@@ -138,13 +138,6 @@ MUTANTS = [
         "tests/cases/test_torch_names.py::test_sixteen_threads_register_three_names_over_and_over_and_call_them",
     ),
     Mutant(
-        "D8 a place that is given up is referred to",
-        "numjit/torch_definition.py",
-        "            self._anchors.impl(name, torch.library.fallthrough_kernel, _ANCHOR)\n",
-        "",
-        "tests/cases/test_torch_names.py::test_what_refers_to_an_operator_that_is_gone_raises",
-    ),
-    Mutant(
         "D8 torch keeps an overload that is gone",
         "numjit/torch_definition.py",
         "        if kept is not found:\n",
