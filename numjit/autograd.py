@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from numjit.arrays.numbers import number_type
 from numjit.errors import AutogradError, CompilationError, FunctorError, OutputError
-from numjit.torch_dispatch import dispatched, is_profiled, profiled
+from numjit.torch_dispatch import dispatched, is_profiled, is_recorded_above, profiled, unseen
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -98,6 +98,7 @@ def needs_gradient(bound: Sequence[Any]) -> bool | None:
         core._len_torch_dispatch_stack()
         or core._is_tracing()
         or core._are_functorch_transforms_active()
+        or is_recorded_above()()
         or torch.autograd.forward_ad._current_level >= 0
     ):
         return None
@@ -280,11 +281,12 @@ def operator_gradients(
     given = [grad for grad in grads if grad is not None]
     if not given:
         return [None] * len(wanted)
-    found = _differentiate("vjp", request, values, tuple(wanted), outputs, given)
-    return [
-        fitted(gradient, values[k].shape, values[k].dtype, values[k].device)
-        for k, gradient in zip(wanted, found, strict=True)
-    ]
+    with unseen():
+        found = _differentiate("vjp", request, values, tuple(wanted), outputs, given)
+        return [
+            fitted(gradient, values[k].shape, values[k].dtype, values[k].device)
+            for k, gradient in zip(wanted, found, strict=True)
+        ]
 
 
 def _differentiate(
@@ -386,10 +388,11 @@ def _nodes() -> tuple[Any, Any]:
             outputs = tuple([has and grad is not None for has, grad in zip(ctx.inexact, grads, strict=True)])
             given = [grad for grad, has in zip(grads, outputs, strict=True) if has]
             if given and active:
-                gradients = _differentiate("vjp", request, bound, active, outputs, given)
-                for k, gradient in zip(active, gradients, strict=True):
-                    x = bound[k]
-                    found[1 + k] = fitted(gradient, x.shape, x.dtype, x.device)
+                with unseen():
+                    gradients = _differentiate("vjp", request, bound, active, outputs, given)
+                    for k, gradient in zip(active, gradients, strict=True):
+                        x = bound[k]
+                        found[1 + k] = fitted(gradient, x.shape, x.dtype, x.device)
             return tuple(found)
 
         @staticmethod
@@ -502,7 +505,12 @@ def check_unchanged(operation: Elementwise, fingerprint: str) -> None:
 
 def fitted(gradient: Any, shape: Any, dtype: Any, device: Any) -> Any:
     """Return a gradient as its input is: summed where that was broadcast, cast and moved where needed."""
-    if gradient.shape != shape:
+    if gradient.is_nested:
+        from numjit.torch_nested import summed
+
+        if tuple(gradient.shape) != tuple(shape):
+            gradient = summed(gradient, shape)
+    elif gradient.shape != shape:
         gradient = gradient.sum_to_size(shape)
     if gradient.dtype != dtype:
         if gradient.is_complex() and not dtype.is_complex:

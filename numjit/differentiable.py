@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import autograd
 from numjit.errors import ArgumentError, AutogradError
-from numjit.torch_dispatch import is_traced
+from numjit.torch_dispatch import hand_over, is_overridden, is_traced, unseen
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Differentiable", "Rule", "differentiable", "rule_of"]
 
 _SAVED = ("inputs", "outputs", "both")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 class Rule:
@@ -56,10 +61,17 @@ class Rule:
             raise ArgumentError(
                 f"save_for_backward={self.save_for_backward!r}; say one of {', '.join(map(repr, _SAVED))}"
             )
-        if self.num_grad_inputs is not None and self.num_grad_inputs < 1:
-            raise ArgumentError(f"num_grad_inputs={self.num_grad_inputs}; it is at least 1, or None for all")
-        if self.residuals < 0:
-            raise ArgumentError(f"residuals={self.residuals}; it is 0 or more")
+        if not callable(backward):
+            raise ArgumentError(
+                f"{name}(): its backward is a {type(backward).__name__}; pass an operation made by "
+                "numjit.elementwise, or a function of tensors"
+            )
+        if num_grad_inputs is not None and not (_is_count(num_grad_inputs) and num_grad_inputs >= 1):
+            raise ArgumentError(
+                f"num_grad_inputs={num_grad_inputs!r}; it is an int of at least 1, or None for all"
+            )
+        if not _is_count(residuals):
+            raise ArgumentError(f"residuals={residuals!r}; it is an int of 0 or more")
 
     def record(
         self, forward: Callable[..., Any], operands: Sequence[Any], scalars: dict[str, Any]
@@ -167,7 +179,11 @@ class Rule:
         AutogradError
             The backward operation gives another number of gradients.
         """
-        found = self.backward(*grads, *saved, **scalars)
+        try:
+            found = self.backward(*grads, *saved, **scalars)
+        except TypeError as error:
+            self._check_taken((*grads, *saved), scalars, error)
+            raise
         many = list(found) if isinstance(found, tuple | list) else [found]
         count = self.num_grad_inputs if self.num_grad_inputs is not None else len(places)
         if len(many) != count:
@@ -175,11 +191,46 @@ class Rule:
                 f"{self.name}(): its backward gave {len(many)} gradients for {count} inputs; "
                 "return one for each, None where there is none, or say num_grad_inputs="
             )
-        fitted: list[Any] = []
-        for gradient, place in zip(many, places, strict=False):
-            known = gradient is not None and place is not None
-            fitted.append(autograd.fitted(gradient, *place) if known else None)
+        if all(gradient is None for gradient in many):
+            raise AutogradError(
+                f"{self.name}(): its backward gave None for every input; return the gradient of one at "
+                "least, or call the operation on detached operands where there is none"
+            )
+        with unseen():
+            fitted = [
+                None if gradient is None or place is None else self._fit(k, gradient, place)
+                for k, (gradient, place) in enumerate(zip(many, places, strict=False))
+            ]
         return fitted + [None] * (len(places) - len(fitted))
+
+    def _check_taken(self, given: Sequence[Any], scalars: dict[str, Any], error: TypeError) -> None:
+        """Raise AutogradError where a backward cannot be called as it was."""
+        try:
+            inspect.signature(self.backward).bind(*given, **scalars)
+        except ValueError:  # it has no signature
+            return
+        except TypeError:
+            raise AutogradError(
+                f"{self.name}(): its backward does not take what it is given, {len(given)} tensors "
+                f"(gradients of the results, then what save_for_backward={self.save_for_backward!r} says)"
+                f"{''.join(f', {name}=' for name in scalars)}: {error}; make it take these"
+            ) from error
+
+    def _fit(self, k: int, gradient: Any, place: Any) -> Any:
+        """Return the gradient of input `k` in that input's shape and dtype."""
+        torch = sys.modules["torch"]
+        if not isinstance(gradient, torch.Tensor):
+            raise AutogradError(
+                f"{self.name}(): its backward gave a {type(gradient).__name__} as the gradient of input {k}; "
+                "return a tensor, or None"
+            )
+        try:
+            return autograd.fitted(gradient, *place)
+        except RuntimeError as error:
+            raise AutogradError(
+                f"{self.name}(): its backward gave a gradient of shape {tuple(gradient.shape)} for input "
+                f"{k}, of shape {tuple(place[0])} ({error}); return one to which the input broadcasts"
+            ) from error
 
 
 def rule_of(
@@ -238,6 +289,11 @@ class Differentiable:
         num_grad_inputs: int | None,
         residuals: int = 0,
     ) -> None:
+        if not callable(forward):
+            raise ArgumentError(
+                f"differentiable: the forward operation is a {type(forward).__name__}; pass one made by "
+                "numjit.elementwise, or a function of tensors"
+            )
         self.__name__ = getattr(forward, "__name__", "differentiable")
         self.__doc__ = forward.__doc__
         self._forward = forward
@@ -247,6 +303,8 @@ class Differentiable:
         """Call the forward operation; torch records the backward one where an operand requires grad."""
         if is_traced():
             results = self._traced(operands, scalars)
+        elif is_overridden(operands, scalars):
+            return hand_over(self, operands, scalars)
         elif autograd.is_recorded((*operands, *scalars.values())):
             results = self._rule.record(self._forward, operands, scalars)
         else:
@@ -297,7 +355,13 @@ def _nodes() -> tuple[Any, Any, Any]:
 
     def run(rule: Rule, forward: Any, names: tuple[str, ...], values: Sequence[Any]) -> tuple[Any, ...]:
         count = len(values) - len(names)
-        return rule.checked(forward(*values[:count], **dict(zip(names, values[count:], strict=True))))
+        results = rule.checked(forward(*values[:count], **dict(zip(names, values[count:], strict=True))))
+        for result in results:
+            if not isinstance(result, torch.Tensor):
+                raise AutogradError(
+                    f"{rule.name}(): the forward operation gave a {type(result).__name__}; return tensors"
+                )
+        return results
 
     def differentiate(ctx: Any, tensors: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients of a recorded call, which saved `tensors`."""
@@ -444,7 +508,7 @@ def differentiable(
     Raises
     ------
     ArgumentError
-        `save_for_backward`, `num_grad_inputs` or `residuals` is none of these.
+        One of these is of another kind.
 
     Examples
     --------

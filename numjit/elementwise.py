@@ -23,7 +23,6 @@ from numjit.errors import (
     DeviceError,
     FunctorError,
     NumjitError,
-    ToolchainError,
     kind_of,
     shown,
     without_frames,
@@ -32,7 +31,16 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING, signs_of, with_signs
 from numjit.launcher.attach import FastCallable, launchable
-from numjit.torch_dispatch import dispatched, is_profiled, is_traced, profiled, token
+from numjit.torch_dispatch import (
+    dispatched,
+    hand_over,
+    is_overridden,
+    is_profiled,
+    is_traced,
+    need_torch,
+    profiled,
+    token,
+)
 
 if TYPE_CHECKING:
     from numjit.build import Functor
@@ -105,6 +113,13 @@ class Elementwise(FastCallable):
         """The functor, for other functors that call this one."""
         return self._functor
 
+    @property
+    def __wrapped__(self) -> Any:
+        """The Python function, for `inspect`, doctest and whoever asks for its source; C++ text has none."""
+        if self._python is None:
+            raise AttributeError(f"{self.__name__} is written in C++; see its .source")
+        return self._python.fn
+
     @launchable
     def __call__(
         self,
@@ -157,6 +172,13 @@ class Elementwise(FastCallable):
             traced = call_traced(self, operands, scalars, out)
             if traced is not NotImplemented:
                 return traced
+        others: Sequence[Any] = ()
+        if out is not None or like is not None:
+            others = (*(out if isinstance(out, tuple) else (out,)), like)
+        if is_overridden(operands, scalars, others):
+            own = {"out": out, "shape": shape, "like": like, "dtype": dtype, "device": device}
+            given = {**scalars, **{name: value for name, value in own.items() if value is not None}}
+            return hand_over(self, operands, scalars, others, given)
         request = self.plain_request if plain else autograd.Request(self, shape, like, dtype, device)
         if is_profiled():
             with profiled(self.__name__, operands, scalars):
@@ -198,6 +220,10 @@ class Elementwise(FastCallable):
                         return result
         if key is None and autograd.is_recorded(bound):
             results = self._record(request, bound, out)
+        elif out is not None and plain and (seen := dispatched(self, bound, out)) is not NotImplemented:
+            from numjit.torch_compile import stored
+
+            return stored(self, seen, out)
         else:
             results = self._compute(request, bound, out, key)
         return results[0] if len(results) == 1 else results
@@ -437,6 +463,40 @@ class Elementwise(FastCallable):
         GivenOutputs(self.__name__, self._names, count).read(out)
         return Prepared(self, bound, arguments, out)
 
+    def module(self, **given: Any) -> Any:
+        """Return the operation as a ``torch.nn.Module``, for ``torch.nn.Sequential`` and the like.
+
+        Parameters
+        ----------
+        **given
+            Scalars, and operands too, by name, which are part of the module: a ``torch.nn.Parameter`` is
+            one of its parameters, gets a gradient and is in ``state_dict()``; another tensor is a buffer.
+
+        Returns
+        -------
+        torch.nn.Module
+            Called with the other operands. It can be copied and pickled as the operation can.
+
+        Raises
+        ------
+        ArgumentError
+            A name that is no parameter's, or a value that is neither a number nor a tensor.
+        ToolchainError
+            torch is not installed.
+
+        Examples
+        --------
+        >>> import torch, numjit
+        >>> swish = numjit.elementwise(lambda x, *, beta=1.0: x / (1 + numjit.math.exp(-beta * x)))
+        >>> layer = torch.nn.Sequential(torch.nn.Linear(4, 4), swish.module(beta=1.5))
+        >>> layer(torch.ones(2, 4)).shape
+        torch.Size([2, 4])
+        """
+        need_torch(f"{self.__name__}.module")
+        from numjit.torch_module import as_module
+
+        return as_module(self, given)
+
     def explain(self, *operands: Any, **scalars: Any) -> str | None:
         """Say why ``torch.compile`` keeps a call as one opaque operation.
 
@@ -455,16 +515,12 @@ class Elementwise(FastCallable):
         ------
         ArgumentError
             Arguments that do not match the functor's parameters.
+        ToolchainError
+            torch is not installed.
         """
         bound = self._binder.bind(operands, scalars)
         require_classes(self.__name__, dict(zip(self._names, bound, strict=True)))
-        try:
-            import torch  # noqa: F401 - what follows needs it
-        except ImportError:
-            raise ToolchainError(
-                f"{self.__name__}.explain() is about torch.compile, and torch is not installed; "
-                "pip install 'numjit[torch]'"
-            ) from None
+        need_torch(f"{self.__name__}.explain")
         from numjit.torch_compile import explain
 
         return explain(self, bound, opaque=bool(self._options["opaque"]))
@@ -825,7 +881,11 @@ def elementwise(
             text = CppFunctor(str(functor), **own)
         except NumjitError as error:
             raise without_frames(error) from error.__cause__
-        return Elementwise(text, given)
+        made = Elementwise(text, given)
+        # Where it is assigned to the functor's name there, others find it by these, as they find a function.
+        made.__module__ = sys._getframe(1).f_globals.get("__name__", "")
+        setattr(made, "__qualname__", text.name)  # noqa: B010 - a type checker knows no such attribute
+        return made
     if not callable(functor):
         wanted = "a function of one element written with def or lambda, or CUDA C++ text"
         Checks("elementwise()").refuse("functor", functor, wanted)

@@ -24,7 +24,7 @@ from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
 from numjit.torch_compile import call_traced
-from numjit.torch_dispatch import is_profiled, is_traced, profiled
+from numjit.torch_dispatch import dispatched, hand_over, is_overridden, is_profiled, is_traced, profiled
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 
@@ -120,6 +120,8 @@ class _JittedFunction(FastCallable):
             traced = call_traced(self._operation, detached, kwargs, None)
             if traced is not NotImplemented:
                 return traced
+        if is_overridden(tensors, kwargs):
+            return hand_over(self, tensors, kwargs)
         if is_profiled():
             with profiled(self.__name__, tensors, kwargs):
                 return self._run(tensors, kwargs)
@@ -135,6 +137,10 @@ class _JittedFunction(FastCallable):
             result = warm.run(key, bound)
             if result is not None:
                 return result
+        else:
+            seen = dispatched(self._operation, [t.detach() if hasattr(t, "detach") else t for t in bound])
+            if seen is not NotImplemented:
+                return seen
         arguments = read_arguments(name, self._names, operands, bound, self._functor.signature.raws)
         if self._check_scalars(arguments.types, arguments.values):
             key = None  # whether to warn depends on the value

@@ -21,6 +21,7 @@ MODULES = (
     "numba",
     "numba.core.types",
     "numba.core.typing.typeof",
+    "numba.core.callconv",
     "numba.core.compiler",
     "numba.core.compiler_lock",
     "numba.core.errors",

@@ -12,6 +12,7 @@ from numjit.binding import Binder
 from numjit.call import Call, fast_calls
 from numjit.errors import ArgumentError, NumjitError, kind_of
 from numjit.launcher import attach
+from numjit.torch_dispatch import hand_over, is_overridden
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
@@ -59,6 +60,9 @@ class Prepared(attach.FastCallable):
         ArgumentError
             An argument of another kind than was prepared.
         """
+        if is_overridden(operands, scalars, () if out is None else (out,)):
+            given = scalars if out is None else {**scalars, "out": out}
+            return hand_over(self, operands, scalars, () if out is None else (out,), given)
         bound = self._binder.bind(operands, scalars)
         require_classes(self.__name__, dict(zip([*self._names, "out"], [*bound, out], strict=True)))
         for name, value, expected in zip(self._names, bound, self._expected, strict=True):

@@ -22,7 +22,7 @@ from numjit.torch_dispatch import operations
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
 
-__all__ = ["call_traced", "explain", "generated"]
+__all__ = ["call_traced", "explain", "generated", "stored"]
 
 #: Holds the functions that were generated: a traced call takes them from here by name.
 generated = types.ModuleType("numjit.generated", "Torch forms of functors, generated under torch.compile.")
@@ -179,7 +179,7 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
         count = len(values) - len(names)
         given = dict(zip(names, values[count:], strict=True))
         result = getattr(generated, made)(*values[:count], **given)
-    return result if out is None else _stored(operation, result, out)
+    return result if out is None else stored(operation, result, out)
 
 
 def _check_scalars(operation: Elementwise, values: list[Any]) -> None:
@@ -193,7 +193,7 @@ def _check_scalars(operation: Elementwise, values: list[Any]) -> None:
             )
 
 
-def _stored(operation: Elementwise, result: Any, out: Any) -> Any:
+def stored(operation: Elementwise, result: Any, out: Any) -> Any:
     """Copy results to given tensors."""
     results = result if isinstance(result, tuple) else (result,)
     outs = out if isinstance(out, tuple) else (out,)

@@ -1,21 +1,35 @@
-"""Which calls have to go through torch's dispatcher: those that it would see and numjit alone would not."""
+"""Which calls torch is to see: those that its overrides, dispatcher, compiler or profiler watch."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numjit.functor.genuine  # noqa: F401 - it notes Python's own functions, before torch replaces any
+from numjit.errors import ToolchainError
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
     from numjit.torch_operator import TorchOp
 
-__all__ = ["dispatched", "is_profiled", "is_traced", "operations", "profiled", "token"]
+__all__ = [
+    "dispatched",
+    "hand_over",
+    "is_overridden",
+    "is_profiled",
+    "is_recorded_above",
+    "is_traced",
+    "need_torch",
+    "operations",
+    "profiled",
+    "token",
+    "unseen",
+]
 
 #: Which operation a traced call calls, by the name that it says.
 operations: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
@@ -27,6 +41,18 @@ def token(operation: Elementwise) -> str:
     name = f"t{next(_serial)}"
     operations[name] = operation
     return name
+
+
+def need_torch(what: str) -> None:
+    """Raise ToolchainError, which says what needs it, where torch is not installed."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ToolchainError(
+            f"{what} needs torch, which is not installed; install it with pip install torch"
+        ) from None
 
 
 def _torch_is_there() -> bool:
@@ -44,6 +70,66 @@ def is_traced() -> bool:
     import torch
 
     return bool(torch.compiler.is_compiling())
+
+
+def is_overridden(operands: Sequence[Any], scalars: Mapping[str, Any], others: Iterable[Any] = ()) -> bool:
+    """Whether a call is for ``__torch_function__``, of one of its arguments or of a mode, to make.
+
+    `others` are arguments that are neither operands nor scalars, as ``out=``.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "overrides"):  # the latter while it is being imported
+        return False
+    ask = torch._C._has_torch_function_variadic
+    if operands and not scalars and not others:
+        return ask(*operands)  # type: ignore[no-any-return]
+    # Of no argument at all torch says that there is no mode.
+    return ask(None, *operands, *scalars.values(), *others)  # type: ignore[no-any-return]
+
+
+def hand_over(
+    function: Any,
+    operands: Sequence[Any],
+    scalars: Mapping[str, Any],
+    others: Iterable[Any] = (),
+    keywords: Mapping[str, Any] | None = None,
+) -> Any:
+    """Let torch's overrides make a call of which `is_overridden` said that it is theirs.
+
+    Parameters
+    ----------
+    function
+        What was called; they see it, and call it again where they want its own answer.
+    operands, scalars, others
+        As for `is_overridden`.
+    keywords
+        All that was given by name; by default `scalars`.
+    """
+    import torch
+
+    relevant = (*operands, *scalars.values(), *others)
+    given = scalars if keywords is None else keywords
+    return torch.overrides.handle_torch_function(function, relevant, *operands, **given)
+
+
+def unseen() -> contextlib.AbstractContextManager[Any]:
+    """Return a context in which no ``__torch_function__`` sees what numjit does with tensors."""
+    import torch
+
+    made: contextlib.AbstractContextManager[Any] = torch._C.DisableTorchFunction()
+    return made
+
+
+@functools.cache
+def is_recorded_above() -> Callable[[], bool]:
+    """Return what says whether calls are recorded before autograd: ``make_fx(..., pre_dispatch=True)``.
+
+    Such a mode is not among those that torch counts.
+    """
+    import torch
+
+    core = torch._C
+    return functools.partial(core._dispatch_tls_is_dispatch_key_included, core.DispatchKey.PreDispatch)
 
 
 def is_profiled() -> bool:
@@ -73,8 +159,10 @@ def profiled(
     return made(f"numjit::{name}", shown, named)  # type: ignore[no-any-return]
 
 
-def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
+def dispatched(operation: Elementwise, bound: Sequence[Any], out: Any = None) -> Any:
     """Make a call through the functor's torch operator, or answer NotImplemented where there is no need.
+
+    The results are new ones: whoever has `out` for them has to copy them there.
 
     There is under modes (fake tensors, tracing, counters), under ``torch.jit.trace``, and for tensor classes
     with a ``__torch_dispatch__`` of their own. Transforms and forward mode see `numjit.autograd`'s node.
@@ -85,8 +173,13 @@ def dispatched(operation: Elementwise, bound: Sequence[Any]) -> Any:
     tensors = [value for value in bound if isinstance(value, torch.Tensor)]
     if not tensors or len(operation._raws) == operation._operands:
         return NotImplemented
+    if out is not None:
+        outs = [one for one in (out if isinstance(out, tuple) else (out,)) if one is not None]
+        if not all(isinstance(one, torch.Tensor) for one in outs):
+            return NotImplemented
+        tensors += outs
     core = torch._C
-    watched = core._len_torch_dispatch_stack() or core._is_tracing()
+    watched = core._len_torch_dispatch_stack() or core._is_tracing() or is_recorded_above()()
     if watched or any(_is_wrapper(torch, type(tensor)) for tensor in tensors):
         from numjit.torch_operator import opaque_op
 

@@ -82,7 +82,9 @@ class _Call:
         import torch
 
         with torch._C._AutoDispatchBelowAutograd():
-            return self.overload.redispatch(self.keyset, *args, **self.kwargs)
+            result = self.overload.redispatch(self.keyset, *args, **self.kwargs)
+        self.operator.require()  # its derivative goes with no other's result
+        return result
 
 
 def _in_transform(call: _Call, args: Sequence[Any]) -> Any:

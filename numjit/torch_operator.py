@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dis
+import functools
 import itertools
+import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit.apart import lock
+from numjit.arrays.numbers import number_type
 from numjit.autograd import tangent
 from numjit.detached import Detached
-from numjit.elementwise import Elementwise
+from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
+from numjit.torch_definition import definition, lock
+from numjit.torch_dispatch import need_torch
 from numjit.torch_gradient import autograd_kernel
-from numjit.torch_lookup import automatic_name, defining, install
+from numjit.torch_lookup import automatic_name, install
 from numjit.torch_schema import check_name, schema, spelled
 
 if TYPE_CHECKING:
@@ -23,7 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchOp", "opaque_op", "registered", "torch_op"]
 
-_lock = lock()
+_NUMBERS = frozenset((bool, float, complex))
+_INT64 = 1 << 63
+_AUTOCAST = ("cuda", "cpu")
 _registered: dict[str, TorchOp] = {}
 #: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
 _opaque: weakref.WeakKeyDictionary[Elementwise, dict[tuple[str, Rule | None], TorchOp]]
@@ -48,17 +54,17 @@ class TorchOp:
         autocast: Mapping[str, Any],
         flops: int | None,
     ) -> None:
-        import torch
-
         self.name = name
         self.functor = functor
         self.__name__ = functor.__name__
         self.__doc__ = functor.__doc__
         self._namespace, self._base = check_name(name)
-        self._autocast = dict(autocast)
+        #: The dtype that floating tensors are cast to under autocast, by device type.
+        self.autocast = dict(autocast)
         #: Runs a call below autograd, where torch's dispatcher has passed modes, transforms and classes.
         self.detached = Detached(functor, refreshes=True)
-        self._flops = flops if flops is not None else _estimate(functor)
+        #: What an element counts in ``FlopCounterMode``.
+        self.flops = flops if flops is not None else _estimate(functor)
         signature = functor.functor.signature
         if len(signature.operands) == len(signature.raws):
             raise FunctorError(
@@ -71,13 +77,14 @@ class TorchOp:
         self.scalar_names = [spelled(p.name) for p in signature.scalars]
         #: Tensors as operands, numbers as scalars.
         self._plain = "T" * self._count + "S" * len(signature.scalars)
-        self._library = torch.library.Library(self._namespace, "FRAGMENT")
         self._overloads: dict[str, Any] = {}
         self._is_removed = False
         install()
-        self._add(self._plain)
-        self._add_out()
-        self._count_flops()
+        with lock:
+            self._definition = definition(self._namespace, self._base)
+            self._definition.begin(self, (self._schema(self._plain), self._schema(None)))
+            self._add(self._plain)
+            self._add_out()
 
     # ------------------------------------------------------------------------------- registration
 
@@ -85,11 +92,9 @@ class TorchOp:
         """Return the overload for tensors and numbers, ``T`` and ``S``, as operands and scalars in order."""
         found = self._overloads.get(pattern)
         if found is None:
-            with _lock:
-                self._require()
-                self._forget_flops()
+            with lock:
+                self.require()
                 found = self._overloads.get(pattern) or self._add(pattern)
-                self._count_flops()
         return found
 
     @property
@@ -100,80 +105,44 @@ class TorchOp:
     def _add(self, pattern: str) -> Any:
         import torch
 
-        own = "" if pattern == self._plain else f".{pattern}"
-        name = f"{self._base}{own}"
+        overload = "" if pattern == self._plain else pattern
         tags = [torch.Tag.pointwise, torch.Tag.pt2_compliant_tag]
         if hasattr(torch.Tag, "needs_exact_strides"):  # results' strides depend on those of the operands
             tags.append(torch.Tag.needs_exact_strides)
-        with defining():
-            self._library.define(schema(name, self.functor.functor.signature, pattern), tags=tuple(tags))
-        full = f"{self._namespace}::{name}"
-        for device in ("CPU", "CUDA"):
-            self._library.impl(name, self.compute, device)
-        library = torch.library
-        library.register_fake(full, self._fake, lib=self._library)
-        library.register_vmap(full, self._vmap, lib=self._library)
-        for device, dtype in self._autocast.items():
-            library.register_autocast(full, device, dtype, lib=self._library)
-        packet = getattr(getattr(torch.ops, self._namespace), self._base)
-        found = self._overloads[pattern] = getattr(packet, own[1:] or "default")
-        self._library.impl(name, autograd_kernel(self, found), "Autograd", with_keyset=True)
+        make = functools.partial(autograd_kernel, self)
+        found = self._definition.add(overload, self._schema(pattern), tags, make)
+        self._overloads[pattern] = found
         return found
 
     def _add_out(self) -> None:
         import torch
 
+        tags = [torch.Tag.pt2_compliant_tag]
+        self._out = self._definition.add("out", self._schema(None), tags, lambda _: self._autograd_out)
+
+    def _schema(self, pattern: str | None) -> str:
+        """Return the schema of an overload; without a pattern, of the one with ``out=``."""
         signature = self.functor.functor.signature
-        text = schema(f"{self._base}.out", signature, self._plain, out=True)
-        with defining():
-            self._library.define(text, tags=(torch.Tag.pt2_compliant_tag,))
-        for device in ("CPU", "CUDA"):
-            self._library.impl(f"{self._base}.out", self._compute_out, device)
-        torch.library.register_fake(f"{self.name}.out", self._fake_out, lib=self._library)
-        self._out = getattr(getattr(torch.ops, self._namespace), self._base).out
-        self._library.impl(f"{self._base}.out", self._autograd_out, "Autograd", with_keyset=True)
-
-    def _count_flops(self) -> None:
-        """Tell ``torch.utils.flop_counter`` what an element costs."""
-        import math
-
-        from torch.utils.flop_counter import register_flop_formula
-
-        packet = self._forget_flops()
-        each = self._flops
-
-        def formula(*args: Any, out_shape: Any = None, **kwargs: Any) -> int:  # noqa: ARG001
-            shapes = out_shape if self._outputs > 1 else [out_shape]
-            return int(math.prod(shapes[0])) * each
-
-        register_flop_formula(packet)(formula)
-
-    def _forget_flops(self) -> Any:
-        """Take the formula out of torch's table, and return the packet of all overloads, whose it is.
-
-        A packet's hash changes with each overload, after which the table finds it by chance: one formula too
-        few, or one left over that a new one collides with.
-        """
-        import torch
-        from torch.utils.flop_counter import flop_registry
-
-        packet = getattr(getattr(torch.ops, self._namespace), self._base)
-        while packet in flop_registry:
-            del flop_registry[packet]
-        return packet
+        if pattern is None:
+            return schema(f"{self._base}.out", signature, self._plain, out=True)
+        own = "" if pattern == self._plain else f".{pattern}"
+        return schema(f"{self._base}{own}", signature, pattern)
 
     def remove(self) -> None:
-        """Take the operator out of torch again."""
-        with _lock:
-            if not self._is_removed:
-                self._forget_flops()
+        """Take the operator out of torch again, when calls of it that are under way have returned."""
+        with lock:
             if _registered.get(self.name) is self:
                 del _registered[self.name]
-            self._is_removed = True
-            self._overloads.clear()  # torch frees what they refer to, and does not look whether it is there
-            self._library._destroy()
+            self._retire()
+        self._definition.end(self)
 
-    def _require(self) -> None:
+    def _retire(self) -> None:
+        """Answer no more calls: the name is another's."""
+        self._is_removed = True
+        self._overloads.clear()
+
+    def require(self) -> None:
+        """Raise FunctorError if the operator does not have its name any more."""
         if self._is_removed:
             raise FunctorError(
                 f"{self.name} was removed, or registered anew, since this operator was made; call what "
@@ -187,7 +156,7 @@ class TorchOp:
         return self
 
     def __reduce__(self) -> Any:
-        return _named, (self.name, self.functor, self._autocast, self._flops)
+        return _named, (self.name, self.functor, self.autocast, self.flops)
 
     # ------------------------------------------------------------------------------------ kernels
 
@@ -207,7 +176,8 @@ class TorchOp:
         """Run a call below autograd, whatever its tensors require."""
         return self.detached(*self.values(args, kwargs))
 
-    def _compute_out(self, *args: Any, **kwargs: Any) -> None:
+    def compute_out(self, *args: Any, **kwargs: Any) -> None:
+        """Run such a call into the tensors given as ``out``, or ``out0``, ``out1``, ..."""
         functor = self.functor
         outs = tuple(kwargs.pop(name) for name in self._out_names())
         functor.refresh()
@@ -234,13 +204,15 @@ class TorchOp:
     def _out_names(self) -> list[str]:
         return ["out"] if self._outputs == 1 else [f"out{k}" for k in range(self._outputs)]
 
-    def _fake(self, *args: Any, **kwargs: Any) -> Any:
+    def fake(self, *args: Any, **kwargs: Any) -> Any:
+        """Return tensors like the results, of tensors that have no memory."""
         from numjit.torch_meta import empty_results
 
         results = empty_results(self.functor, self.values(args, kwargs))
         return results[0] if self._outputs == 1 else results
 
-    def _fake_out(self, *args: Any, **kwargs: Any) -> None:
+    def fake_out(self, *args: Any, **kwargs: Any) -> None:
+        """Check given outputs, of tensors that have no memory."""
         from numjit.torch_meta import empty_results
 
         outs = [kwargs.pop(name) for name in self._out_names()]
@@ -253,7 +225,7 @@ class TorchOp:
 
     # --------------------------------------------------------------------------------------- vmap
 
-    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Run over a batch that `args` have at `in_dims`."""
         from numjit.batches import operator_over_batch
 
@@ -268,12 +240,72 @@ class TorchOp:
         """Call the overload for these tensors and numbers, given in the order of the signature."""
         import torch
 
+        tensor = torch.Tensor
         values = [_plain_number(value) for value in (*operands, *scalars)]
-        pattern = "".join(["T" if isinstance(value, torch.Tensor) else "S" for value in values])
+        pattern = "".join(
+            [
+                "T"
+                if isinstance(value, tensor)
+                else "S"
+                if type(value) in _NUMBERS
+                else self._letter(k, value)
+                for k, value in enumerate(values)
+            ]
+        )
+        if "T" not in pattern:
+            raise ArgumentError(
+                f"{self.name}() was called without a tensor; pass one, or call the functor itself"
+            )
         op = self._overloads.get(pattern) or self.overload(pattern)
-        if "T" in pattern[self._count :]:
-            return op(*values)
-        return op(*values[: self._count], **dict(zip(self.scalar_names, values[self._count :], strict=True)))
+        named = {}
+        if "T" not in pattern[self._count :]:
+            named = dict(zip(self.scalar_names, values[self._count :], strict=True))
+            values = values[: self._count]
+        inside = self._definition.inside
+        inside.append(None)
+        try:
+            result = op(*values, **named)
+        except Exception:
+            self.require()
+            raise
+        finally:
+            inside.pop()
+        self.require()  # else what has the name by now may have answered
+        return result
+
+    def _letter(self, place: int, value: Any) -> str:
+        """Return how an argument counts that is neither a tensor nor a float, complex or bool of Python's.
+
+        What stands for a tensor, as in ``torch.fx``, is one where an operand is asked for.
+
+        Raises
+        ------
+        ArgumentError
+            torch's dispatcher takes no such argument.
+        """
+        import torch
+
+        if type(value) is int and -_INT64 <= value < _INT64:
+            return "S"
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return "S"
+        if hasattr(type(value), "__torch_function__"):
+            return "T" if place < self._count else "S"
+        where = f"{self.name}(): argument {self._parameters[place].name!r}"
+        try:
+            number = number_type(value)
+        except ArgumentError as error:
+            raise ArgumentError(f"{where}: {error}") from None
+        if number is None:
+            raise ArgumentError(
+                f"{where} is a {type(value).__name__}; an operator of torch's takes tensors and numbers, so "
+                "pass torch.as_tensor(...) of it, or call the functor itself"
+            )
+        if isinstance(value, int) and not -_INT64 <= value < _INT64:
+            raise ArgumentError(
+                f"{where} is {value}, and torch's dispatcher takes integers of int64 only; pass a tensor"
+            )
+        return "S"
 
     def __call__(self, *operands: Any, out: Any = None, **scalars: Any) -> Any:
         """Call the operator on torch tensors and numbers; as the functor is called.
@@ -290,14 +322,23 @@ class TorchOp:
         values = self.functor._binder.bind(operands, scalars)
         if out is None:
             return self.call(values[: self._count], values[self._count :])
-        given = dict(zip(self.scalar_names, map(_plain_number, values[self._count :]), strict=True))
-        tensors = list(map(_plain_number, values[: self._count]))
+        values = [_plain_number(value) for value in values]
+        for k, value in enumerate(values):
+            if not isinstance(value, torch.Tensor):
+                self._letter(k, value)
+        given = dict(zip(self.scalar_names, values[self._count :], strict=True))
+        tensors = values[: self._count]
         many = out if isinstance(out, tuple) else (out,)
         if len(many) != self._outputs or not all(isinstance(one, torch.Tensor) for one in many):
             raise ArgumentError(f"{self.name} has {self._outputs} outputs; pass out= as many tensors")
         plain = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
-        self._require()
-        self._out(*plain, **given, **dict(zip(self._out_names(), many, strict=True)))
+        self.require()
+        self._definition.inside.append(None)
+        try:
+            self._out(*plain, **given, **dict(zip(self._out_names(), many, strict=True)))
+        finally:
+            self._definition.inside.pop()
+        self.require()
         return out
 
     @property
@@ -357,6 +398,10 @@ def torch_op(
     ------
     FunctorError
         `name` is none, is taken by another library, or the functor has no operands to broadcast.
+    ArgumentError
+        `functor`, `autocast` or `flops` is none of these.
+    ToolchainError
+        torch is not installed.
 
     Examples
     --------
@@ -365,28 +410,60 @@ def torch_op(
     >>> torch.ops.mylib.axpy(torch.ones(2), torch.ones(2), alpha=2.0)
     tensor([3., 3.])
     """
+    need_torch("numjit.torch_op")
     import torch
 
-    from numjit.elementwise import elementwise
-
-    made = functor if isinstance(functor, Elementwise) else elementwise(functor)
     namespace, base = check_name(name)
-    policies = autocast if isinstance(autocast, Mapping) else {} if autocast is None else {
-        "cuda": autocast, "cpu": autocast,
-    }  # fmt: skip
-    with _lock:
+    made = _operation(name, functor)
+    policies = _policies(name, autocast)
+    if flops is not None and (not isinstance(flops, int) or isinstance(flops, bool) or flops < 0):
+        raise ArgumentError(
+            f"{name}: flops is {flops!r}; say what an element counts, an int of 0 or more, or register a "
+            f"formula with torch.utils.flop_counter.register_flop_formula(torch.ops.{namespace}.{base})"
+        )
+    with lock:
         earlier = _registered.get(name)
         if earlier is not None:
-            earlier.remove()
+            earlier._retire()
         elif hasattr(getattr(torch.ops, namespace), base):
             raise FunctorError(f"torch has an operator {name!r} already; choose another name")
         found = _registered[name] = TorchOp(name, made, policies, flops)
         return found
 
 
+def _operation(name: str, functor: Any) -> Elementwise:
+    """Return the operation that is to be an operator, or is to be made one."""
+    if isinstance(functor, Elementwise):
+        return functor
+    if isinstance(functor, str | types.FunctionType):
+        return elementwise(functor)
+    raise ArgumentError(
+        f"{name}: the functor is a {type(functor).__name__}; pass an operation made by numjit.elementwise, a "
+        "function of one element, or C++ text"
+    )
+
+
+def _policies(name: str, autocast: Any) -> dict[str, Any]:
+    """Return the dtype to cast to under autocast by device type."""
+    import torch
+
+    if autocast is None:
+        return {}
+    found = dict(autocast) if isinstance(autocast, Mapping) else dict.fromkeys(_AUTOCAST, autocast)
+    for device, dtype in found.items():
+        if device not in _AUTOCAST:
+            raise ArgumentError(f"{name}: autocast names the device type {device!r}; say 'cuda' or 'cpu'")
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise ArgumentError(
+                f"{name}: autocast is {dtype!r} for {device!r}; pass a floating dtype of torch's, as "
+                "torch.float32, or a dictionary from device types to such"
+            )
+    return found
+
+
 def _named(name: str, functor: Elementwise, autocast: Mapping[str, Any], flops: int) -> TorchOp:
     """Return the operator that has a name here; where there is none, as in another process, register it."""
-    with _lock:
+    with lock:
         return _registered.get(name) or torch_op(name, functor, autocast=autocast, flops=flops)
 
 
@@ -397,7 +474,7 @@ def opaque_op(operation: Elementwise) -> TorchOp:
     gradient written by hand is numjit's own, with that one's as well.
     """
     key = operation._call.fingerprint, operation.rule
-    with _lock:
+    with lock:
         known = _opaque.setdefault(operation, {})
         found = known.get(key)
         if found is None or _registered.get(found.name) is not found or not _can_share(found, operation):
@@ -407,7 +484,7 @@ def opaque_op(operation: Elementwise) -> TorchOp:
 
 def registered() -> list[TorchOp]:
     """Return the operators that there are."""
-    with _lock:
+    with lock:
         return list(_registered.values())
 
 

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from numjit.apart import lock
 from numjit.errors import ArgumentError, DeviceError, NumjitError
+from numjit.functor.signature import MISSING
+from numjit.torch_dispatch import need_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numjit.build import Functor
 
 __all__ = ["Override", "OverrideError", "override"]
 
@@ -32,6 +36,10 @@ class Override:
     def __init__(self, op_name: str, functor: Callable[..., Any], device: str) -> None:
         import torch
 
+        if not isinstance(op_name, str):
+            raise OverrideError(
+                f"the operator to override is a {type(op_name).__name__}; name it, as 'aten::gelu'"
+            )
         self.op_name = op_name if "::" in op_name else f"aten::{op_name}"
         self._functor = functor
         if not callable(functor):
@@ -39,7 +47,7 @@ class Override:
                 f"the replacement of {self.op_name} is a {type(functor).__name__}; pass an operation made by "
                 "numjit.elementwise, or a callable of tensors"
             )
-        self._key = {"cuda": "CUDA", "cpu": "CPU"}.get(device, "")
+        self._key = {"cuda": "CUDA", "cpu": "CPU"}.get(device, "") if isinstance(device, str) else ""
         if not self._key:
             raise OverrideError(f"{self.op_name} for device={device!r}; say 'cuda' or 'cpu'")
         namespace, name = self.op_name.split("::", 1)
@@ -62,6 +70,7 @@ class Override:
         operation = getattr(self._functor, "__numjit_functor__", None)
         known: set[str] | None = None
         if operation is not None:
+            self._check_fits(operation)
             known = {p.name for p in operation.signature.scalars}
         plan = []
         for argument in schema.arguments:
@@ -69,6 +78,35 @@ class Override:
             passed = is_tensor or known is None or argument.name in known
             plan.append((argument.name, passed, argument.default_value))
         return plan
+
+    def _check_fits(self, functor: Functor) -> None:
+        """See that a functor takes what the operator is called with, and gives what it gives."""
+        schema, signature = self._overload._schema, functor.signature
+        where = f"{self.op_name} cannot be overridden by {functor.name}()"
+        kinds = {argument.name: str(argument.type) for argument in schema.arguments}
+        lists = [name for name, kind in kinds.items() if "List[" in kind and "Tensor" in kind]
+        if schema.is_mutable or lists:
+            reason = f"takes a list of tensors, {lists[0]!r}" if lists else "writes to its arguments"
+            raise OverrideError(
+                f"{where}: it {reason}; override an operator of tensors that returns new ones"
+            )
+        tensors = [name for name, kind in kinds.items() if "Tensor" in kind]
+        if len(tensors) != len(signature.operands):
+            raise OverrideError(
+                f"{where}: it takes {len(tensors)} tensors ({', '.join(tensors)}), but the functor has "
+                f"{len(signature.operands)} operands; give it as many"
+            )
+        if len(schema.returns) != len(signature.outputs):
+            raise OverrideError(
+                f"{where}: it returns {len(schema.returns)} tensors, but the functor has "
+                f"{len(signature.outputs)} results; give it as many"
+            )
+        for scalar in signature.scalars:
+            if scalar.default is MISSING and scalar.name not in kinds:
+                raise OverrideError(
+                    f"{where}: it has no argument {scalar.name!r}, and the functor's scalar of that name has "
+                    f"no default; give it one, or name it as one of {', '.join(kinds)}"
+                )
 
     def _kernel(self, *args: Any, **kwargs: Any) -> Any:
         """Run the functor for the dispatcher: tensors by position, scalars by the schema's names."""
@@ -167,7 +205,10 @@ def override(op_name: str, functor: Callable[..., Any], *, device: str = "cuda")
     Raises
     ------
     OverrideError
-        torch has no such operator, or `functor` is not callable.
+        torch has no such operator, `functor` is not callable, or is a functor of another number of operands
+        or results than the operator has.
+    ToolchainError
+        torch is not installed.
 
     Examples
     --------
@@ -178,4 +219,5 @@ def override(op_name: str, functor: Callable[..., Any], *, device: str = "cuda")
     ...     torch.nn.functional.gelu(x)
     tensor([0., 2.])
     """
+    need_torch("numjit.override")
     return Override(op_name, functor, device)

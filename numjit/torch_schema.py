@@ -26,7 +26,7 @@ def check_name(name: str) -> tuple[str, str]:
     FunctorError
         It is not called so.
     """
-    parts = name.split("::")
+    parts = name.split("::") if isinstance(name, str) else []
     if len(parts) != 2 or not all(_NAME.fullmatch(part) for part in parts):
         raise FunctorError(f"{name!r} names no torch operator; say 'namespace::name'")
     return parts[0], parts[1]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.apart import lock
-from numjit.errors import FunctorError, ToolchainError
+from numjit.elementwise import Elementwise
+from numjit.errors import ArgumentError, FunctorError, ToolchainError
 
 if TYPE_CHECKING:
     from numjit.torch_operator import TorchOp
@@ -49,6 +50,8 @@ def register_pointwise(op: TorchOp, linear: Sequence[str] = ()) -> TorchOp:
 
     Raises
     ------
+    ArgumentError
+        `op` is no operator of numjit's, or `linear` no names.
     FunctorError
         `linear` names something that is no operand.
     ToolchainError
@@ -60,9 +63,17 @@ def register_pointwise(op: TorchOp, linear: Sequence[str] = ()) -> TorchOp:
     >>> from numjit.torch_sharding import register_pointwise
     >>> scaled = register_pointwise(numjit.torch_op("mylib::scaled", lambda x, w: x * w), linear=("x",))
     """
-    signature = op.functor.functor.signature
+    functor = getattr(op, "functor", None)
+    if not isinstance(functor, Elementwise):
+        raise ArgumentError(
+            f"register_pointwise takes what numjit.torch_op answered, not a {type(op).__name__}"
+        )
+    signature = functor.functor.signature
     operands = [parameter.name for parameter in signature.operands]
-    names = frozenset((linear,) if isinstance(linear, str) else linear)
+    given = (linear,) if isinstance(linear, str) else linear
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+        raise ArgumentError(f"{op.name}: linear is {linear!r}; name operands, as ('x', 'y')")
+    names = frozenset(given)
     for name in sorted(names):
         if name not in operands:
             raise FunctorError(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from numjit import warm_arrays
 from numjit.arrays.numbers import chunk_slot, convert
 from numjit.arrays.torch_arrays import LOW, is_nowhere
+from numjit.torch_dispatch import is_recorded_above
 from numjit.warm_arrays import INT64, NUMBERS
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class WarmPath:
         self._protocols = protocols
         self._entries: dict[Any, Entry] = {}
         self._torch: Any = None
+        self._is_recorded_above: Any = None
         #: Where calls on a GPU are handed over to the launcher.
         self.fast: FastCalls | None = None
 
@@ -124,12 +126,13 @@ class WarmPath:
                 return warm_arrays.key(meaning, None, bound, protocols=self._protocols)
             if not hasattr(torch, "get_default_dtype"):  # it is being imported
                 return None
+            self._is_recorded_above = is_recorded_above()
             self._torch = torch
-        if (
-            torch._C._len_torch_dispatch_stack() or torch._C._is_tracing()
-        ):  # fake tensors, torch.jit.trace, ...
+        core = torch._C
+        # Fake tensors, torch.jit.trace, make_fx, ...
+        if core._len_torch_dispatch_stack() or core._is_tracing() or self._is_recorded_above():
             return None
-        if torch._C._are_functorch_transforms_active():
+        if core._are_functorch_transforms_active():
             return None
         tensor, parameter = torch.Tensor, torch.nn.Parameter
         key: list[Any] = [meaning, torch.get_default_dtype()]

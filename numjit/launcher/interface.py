@@ -52,6 +52,9 @@ class Api(enum.IntEnum):
     NEW_TUPLE = enum.auto()
     GET_ATTRIBUTE = enum.auto()
     MODE_COUNT = enum.auto()  # torch: how many dispatch modes are active
+    FUNCTION_MODE = enum.auto()  # torch: whether a TorchFunctionMode is active
+    KEY_INCLUDED = enum.auto()  # torch: whether all calls of this thread have a dispatch key
+    RECORDED_ABOVE = enum.auto()  # and the key that says that they are recorded before autograd
     TRACING_STATE = enum.auto()  # torch: the address of what torch.jit.trace records into, 0 there if nothing
     DEFAULT_DTYPE = enum.auto()  # torch: number of the default dtype
     GRAD_ENABLED = enum.auto()

@@ -27,9 +27,11 @@ _PYTHON = {
     Api.NEW_TUPLE: "PyTuple_New",
     Api.GET_ATTRIBUTE: "PyObject_GetAttr",
 }
-#: C++ functions of torch without parameters, and what each answers; asking through Python takes far longer.
+#: C++ functions of torch, and what each answers; asking through Python takes far longer.
 _TORCH = {
     Api.MODE_COUNT: ("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", ctypes.c_int64),
+    Api.FUNCTION_MODE: ("_ZN2at4impl27torch_function_mode_enabledEv", ctypes.c_bool),
+    Api.KEY_INCLUDED: ("_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE", ctypes.c_bool),
     Api.TRACING_STATE: ("_ZN5torch3jit6tracer15getTracingStateEv", ctypes.POINTER(ctypes.c_int64)),
     Api.DEFAULT_DTYPE: ("_ZN3c1031get_default_dtype_as_scalartypeEv", ctypes.c_uint8),
     Api.GRAD_ENABLED: ("_ZN3c108GradMode10is_enabledEv", ctypes.c_bool),
@@ -91,6 +93,7 @@ def process_table(torch: Any, offsets: Offsets, slot_call: int) -> ProcessTable 
         Api.SET_CONTEXT: _address(library, "cuCtxSetCurrent"),
         Api.LAUNCH: _address(library, "cuLaunchKernel"),
         Api.SLOT_CALL: slot_call,
+        Api.RECORDED_ABOVE: int(torch._C.DispatchKey.PreDispatch),
         Api.RECORD_OFFSET: offsets.record,
         Api.IMPL_OFFSET: offsets.impl,
         Api.KEYS_OFFSET: offsets.keys,
@@ -139,6 +142,14 @@ def _torch_functions(torch: Any) -> dict[Api, int] | None:
     with torch.utils._python_dispatch.TorchDispatchMode():
         right &= found[Api.MODE_COUNT]() == before + 1
     right &= found[Api.TRACING_STATE]()[0] == 0
+    with torch.overrides.BaseTorchFunctionMode():
+        right &= found[Api.FUNCTION_MODE]() is True
+        with torch._C.DisableTorchFunction():
+            right &= found[Api.FUNCTION_MODE]() is False
+    key = torch._C.DispatchKey.PreDispatch
+    with torch._C._IncludeDispatchKeyGuard(key):
+        right &= found[Api.KEY_INCLUDED](ctypes.c_uint16(int(key))) is True
+    right &= found[Api.KEY_INCLUDED](ctypes.c_uint16(int(key))) is False
     return {place: _address(library, name) for place, (name, _) in _TORCH.items()} if right else None
 
 

@@ -151,6 +151,10 @@ class _Describe(_Program):
         """Go the general way where a mode, torch.jit.trace or a profiler is to see the call."""
         modes = self.call(self.api(Api.MODE_COUNT), [], "")
         self.jump_if(self.compare("!=", modes, 0), self._fail)
+        function_mode = self.call(self.api(Api.FUNCTION_MODE), [], "", "b")
+        self.jump_if(self.compare("!=", function_mode, 0), self._fail)
+        above = self.call(self.api(Api.KEY_INCLUDED), [self.api(Api.RECORDED_ABOVE)], "w", "b")
+        self.jump_if(self.compare("!=", above, 0), self._fail)
         recorded = self.load(self.call(self.api(Api.TRACING_STATE), [], ""))
         self.jump_if(self.compare("!=", recorded, 0), self._fail)
         self._leave_unless(Api.PROFILER, Api.PROFILING_NAME, Api.FALSE)

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import torch.autograd.forward_ad as forward_ad
 from torch.utils.checkpoint import checkpoint
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 import numjit
 from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorError, OutputError
@@ -719,30 +719,50 @@ def test_dispatch_modes_and_tensor_classes_see_the_operator(device):
         torch.testing.assert_close(result.b, axpy(x + 1, y))
 
 
-def test_one_flop_formula_whatever_overloads_there_are():
-    from torch.utils.flop_counter import flop_registry
-
+def test_flops_of_every_overload():
     operator = numjit.torch_op("numjit_tests::overloaded", lambda a, b, c, d: a + b * c - d, flops=3)
-    packet = torch.ops.numjit_tests.overloaded
     x = torch.ones(5)
     for k in range(1, 16):
-        operator(*(x if k >> place & 1 else 2.0 for place in range(4)))
-        assert sum(key is packet for key in flop_registry) == 1
-    with FlopCounterMode(display=False) as counter:
-        operator(2.0, x, x, x)
-    assert counter.get_total_flops() == 3 * x.numel()
-    operator.remove()
-    assert not any(key is packet for key in flop_registry)
+        with FlopCounterMode(display=False) as counter:
+            operator(*(x if k >> place & 1 else 2.0 for place in range(4)))
+        assert counter.get_total_flops() == 3 * x.numel()
 
 
 def test_flops(device):
     x, y = operands(device)
-    counted = numjit.torch_op("numjit_tests::counted", lambda x, y: x * y + 1, flops=2)
-    counted(x, 2.0)  # a counter only knows what is registered before it
     with FlopCounterMode(display=False) as counter:
+        counted = numjit.torch_op("numjit_tests::counted", lambda x, y: x * y + 1, flops=2)
         counted(x, y)
         counted(x, 2.0)
     assert counter.get_total_flops() == 2 * 2 * x.numel()
+    two = numjit.torch_op("numjit_tests::counted", lambda x, y: (x * y, x + y), flops=5)
+    with FlopCounterMode(display=False) as counter:
+        two(x, y)
+    assert counter.get_total_flops() == 5 * x.numel()
+
+
+@pytest.mark.parametrize("by", ["registration", "mapping"])
+def test_a_user_s_flop_formula_wins(by, device):
+    x, y = operands(device)
+    operator = numjit.torch_op("numjit_tests::formula", lambda x, y: x * y + 1, flops=2)
+    packet = torch.ops.numjit_tests.formula
+
+    def formula(shape, *_, out_shape=None, **__):
+        return 1000 * shape[0]
+
+    mapping = {}
+    if by == "mapping":
+        mapping[packet] = formula
+    else:
+        register_flop_formula(packet)(formula)
+    operator(x, 2.0)  # one more overload, which changes the packet's hash
+    try:
+        with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+            operator(x, y)
+            operator(x, 3.0)
+        assert counter.get_total_flops() == 2 * 1000 * x.shape[0]
+    finally:
+        operator.remove()
 
 
 def test_profiler_shows_the_name(device):
@@ -761,6 +781,14 @@ def test_autocast_policy(device):
         assert operation(x).dtype == torch.float32
         assert axpy(x, x).dtype == torch.bfloat16
     assert operation(x).dtype == torch.bfloat16
+    scaled = numjit.torch_op(
+        "numjit_tests::precise", lambda x, *, a=1.0: x * a, autocast={device: torch.float32}
+    )
+    with torch.autocast(device, dtype=torch.bfloat16):
+        assert scaled(x, a=2.0).dtype == torch.float32
+    again = numjit.torch_op("numjit_tests::precise", lambda x, *, a=1.0: x * a)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        assert again(x, a=2.0).dtype == torch.bfloat16
 
 
 class Layer(torch.nn.Module):

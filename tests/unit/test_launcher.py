@@ -16,6 +16,8 @@ torch = pytest.importorskip("torch")
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
+from torch.overrides import BaseTorchFunctionMode
+
 import numjit
 from numjit import dtypes
 from numjit.arguments import read_arguments
@@ -29,6 +31,10 @@ from tests.support.fake_gpu import CONTEXT, FakeGpu, entry, floats, load, operan
 
 GENERAL = object()
 N = 100
+
+
+class Subclass(torch.Tensor):
+    """One of a user's own."""
 
 
 class Operation(FastCallable):
@@ -291,6 +297,30 @@ class TestGoesTheGeneralWay:
             assert operation(x, y) is GENERAL
         with FakeTensorMode() as mode:
             assert operation(mode.from_tensor(x), mode.from_tensor(y)) is GENERAL
+        assert operation(x, y) is not GENERAL
+
+    def test_a_function_mode(self, axpy):
+        operation, calls = axpy
+        x, y = tensors()
+        before = calls.record.hits
+        with BaseTorchFunctionMode():
+            assert operation(x, y) is GENERAL
+            with torch._C.DisableTorchFunction():
+                assert operation(x, y) is not GENERAL
+        assert calls.record.hits == before + 1
+        assert operation(x, y) is not GENERAL
+
+    def test_a_tensor_of_another_class(self, axpy):
+        operation, _ = axpy
+        x, y = tensors()
+        assert operation(x.as_subclass(Subclass), y) is GENERAL
+        assert operation(x, y, out=torch.empty(N).as_subclass(Subclass)) is GENERAL
+
+    def test_what_is_recorded_before_autograd(self, axpy):
+        operation, _ = axpy
+        x, y = tensors()
+        with torch._C._IncludeDispatchKeyGuard(torch._C.DispatchKey.PreDispatch):
+            assert operation(x, y) is GENERAL
         assert operation(x, y) is not GENERAL
 
     def test_a_profiler_is_to_see_the_call(self, axpy):

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
+from torch.overrides import BaseTorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from numjit import dtypes
@@ -64,6 +65,13 @@ class TestFunctions:
             assert asked[Api.MODE_COUNT]() == 2
             assert not asked[Api.GRAD_ENABLED]()
         assert asked[Api.GRAD_ENABLED]()
+        assert not asked[Api.FUNCTION_MODE]()
+        with BaseTorchFunctionMode():
+            assert asked[Api.FUNCTION_MODE]()
+        above = torch._C.DispatchKey.PreDispatch
+        assert not asked[Api.KEY_INCLUDED](ctypes.c_uint16(int(above)))
+        with torch._C._IncludeDispatchKeyGuard(above):
+            assert asked[Api.KEY_INCLUDED](ctypes.c_uint16(int(above)))
         traced = []
         torch.jit.trace(lambda x: traced.append(asked[Api.TRACING_STATE]()[0]) or x + 1, torch.ones(2))
         assert traced[0] != 0 == asked[Api.TRACING_STATE]()[0]
@@ -79,7 +87,11 @@ class TestFunctions:
         monkeypatch.setitem(process._TORCH, place, ("_ZN3c1012there_is_no_suchEv", ctypes.c_int64))
         assert process._torch_functions(torch) is None
 
-    @pytest.mark.parametrize("place", [Api.MODE_COUNT, Api.GRAD_ENABLED], ids=lambda place: place.name)
+    @pytest.mark.parametrize(
+        "place",
+        [Api.MODE_COUNT, Api.FUNCTION_MODE, Api.KEY_INCLUDED, Api.GRAD_ENABLED],
+        ids=lambda place: place.name,
+    )
     def test_one_that_answers_something_else(self, monkeypatch, place):
         monkeypatch.setitem(process._TORCH, place, process._TORCH[Api.DEFAULT_DTYPE])
         assert process._torch_functions(torch) is None
