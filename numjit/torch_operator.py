@@ -253,6 +253,7 @@ class TorchOp:
             ]
         )
         if "T" not in pattern:
+            self.require()
             raise ArgumentError(
                 f"{self.name}() was called without a tensor; pass one, or call the functor itself"
             )

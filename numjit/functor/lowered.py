@@ -58,8 +58,8 @@ def finish(
             result, own = torch.full(shape, result, dtype=dtype, device=device), True  # noqa: PLW2901
         if result.device != device:
             result = result.to(device)  # noqa: PLW2901 - from 0-dim CPU tensors alone
-        own = own or result.dtype != dtype  # noqa: PLW2901
-        result = result.to(dtype)  # noqa: PLW2901
+        if result.dtype != dtype:
+            result, own = result.to(dtype), True  # noqa: PLW2901
         if result.dim() != len(shape) or result.shape != shape:
             result, own = result.expand(shape), False  # noqa: PLW2901
         made.append(_laid_out(result, own, shape, operands))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -75,16 +74,6 @@ def nvrtc_path() -> str:
         NVRTC is missing.
     """
     return libraries.file_of(_load(), "nvrtcVersion")
-
-
-def identity() -> str:
-    """Return what tells an NVRTC from another where no wheel says its version; "absent" without one."""
-    try:
-        path = pathlib.Path(nvrtc_path())
-        stat = path.stat()
-    except (ToolchainError, OSError):
-        return "absent"
-    return f"{path} {nvrtc_version()} {stat.st_size} {stat.st_mtime_ns}"
 
 
 @functools.cache

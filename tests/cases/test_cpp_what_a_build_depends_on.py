@@ -157,15 +157,14 @@ def test_the_hosts_compiler_counts(tmp_path, monkeypatch):
 
 
 def test_an_nvrtc_that_is_no_wheel_counts(monkeypatch):
-    from numjit.toolchain import nvrtc
+    from numjit.toolchain import identity
 
     found = {keys(CppFunctor(TEXT))[1]}
-    monkeypatch.setattr(build, "wheel_version", lambda name: "absent")
-    for identity in ("/usr/lib/libnvrtc.so 1", "/usr/lib/libnvrtc.so 2"):
-        build._nvrtc.cache_clear()
-        monkeypatch.setattr(nvrtc, "identity", lambda identity=identity: identity)
+    for told in ("/usr/lib/libnvrtc.so 1", "/usr/lib/libnvrtc.so 2"):
+        build._gpu_compilers.cache_clear()
+        monkeypatch.setattr(identity, "identities", lambda told=told: (told,))
         found.add(keys(CppFunctor(TEXT))[1])
-    build._nvrtc.cache_clear()
+    build._gpu_compilers.cache_clear()
     assert len(found) == 3
 
 

@@ -57,7 +57,7 @@ MUTANTS = [
         f"{BUILDS}::test_an_edited_file_is_compiled_anew_by_the_next_functor",
     ),
     Mutant(
-        "A4 random numbers",
+        "A4 random numbers in C++",
         "numjit/functor/cuda_cpp.py",
         "        check_calls(self.units)\n",
         "",
@@ -174,12 +174,5 @@ MUTANTS = [
         '"variables", *variables,',
         '"variables",',
         f"{BUILDS}::test_every_variable_of_the_hosts_compiler_counts",
-    ),
-    Mutant(
-        "D12 NVRTC of the system",
-        "numjit/build.py",
-        '    compiler = _nvrtc() if isinstance(functor, CppFunctor) else ""\n    return digest("functor"',
-        '    compiler = ""\n    return digest("functor"',
-        f"{BUILDS}::test_an_nvrtc_that_is_no_wheel_counts",
     ),
 ]

@@ -122,13 +122,6 @@ MUTANTS = [
         f"{_EFFECTS} -k told_in_one_line",
     ),
     Mutant(
-        "B5 without torch explain cannot be imported",
-        "numjit/elementwise.py",
-        "        except ImportError:\n            raise ToolchainError(",
-        "        except ZeroDivisionError:\n            raise ToolchainError(",
-        f"{_EFFECTS} -k without_torch",
-    ),
-    Mutant(
         "B16 a list is told to be no array",
         "numjit/arguments.py",
         '        return f"{called}; pass np.asarray(x)"\n    if issubclass(kind, dict):',
