@@ -31,8 +31,6 @@ T = TypeVar("T")
 
 #: Seconds that a fork waits for other threads' compilations; then the child starts with new locks anyway.
 FORK_PATIENCE = 60.0
-#: Packages that are imported apart. Who is importing one himself must not wait for a thread that does, too.
-_PACKAGES = frozenset({"cuda", "llvmlite", "numba", "numba_cuda", "numjit", "numpy", "torch"})
 _IMPORTLIB = "<frozen importlib._bootstrap>"
 #: Numba's own locks, which user code may hold that Numba calls.
 _FOREIGN = ("numba.core.compiler_lock", "numba.cuda.core.compiler_lock")
@@ -266,11 +264,10 @@ def _must_stay() -> bool:
     """Whether another thread could not start, or would wait for what this one holds."""
     if sys.is_finalizing() or any(own._is_owned() for own in _foreign_locks()):
         return True
+    # Whoever is importing a module holds its lock, and Numba imports the module of what it compiles.
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "_find_and_load" and frame.f_code.co_filename == _IMPORTLIB:
-            name = frame.f_locals.get("name", "")
-            if name.partition(".")[0] in _PACKAGES:
-                return True
+            return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

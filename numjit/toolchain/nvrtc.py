@@ -19,7 +19,6 @@ from numjit.toolchain import libraries
 __all__ = [
     "LIBRARY",
     "compile_ltoir",
-    "identity",
     "nvrtc_path",
     "nvrtc_version",
     "probe_return_type",

@@ -479,3 +479,30 @@ def test_an_error_of_a_part_is_the_calls(monkeypatch):
     for start, stop in seen:
         covered[start:stop] += 1
     assert (covered == 1).all()
+
+
+@pytest.mark.parametrize("way", ["import", "thread"])
+def test_a_module_calls_its_functor_while_it_is_imported(way, tmp_path):
+    """Its import lock is held then, and Numba asks for it."""
+    (tmp_path / "calls_at_import.py").write_text(
+        "import numpy, numjit\n"
+        "def f(x): return x * 3.25 + 1\n"
+        "F = numjit.elementwise(f)\n"
+        "VALUE = F(numpy.ones(3)).tolist()\n"
+        "TEXT = numjit.elementwise('template <typename T> T f(T x) { return x + T(1); }')(numpy.ones(3)).tolist()\n"
+    )
+    program = f"""
+        import sys, threading
+        sys.path.insert(0, {str(tmp_path)!r})
+        def load():
+            import calls_at_import
+            print(calls_at_import.VALUE, calls_at_import.TEXT)
+        if {way == "import"}:
+            load()
+        else:
+            thread = threading.Thread(target=load)
+            thread.start()
+            thread.join()
+    """
+    shown = run_python(program, timeout=120, NUMJIT_CACHE_DIR=tmp_path / "cache").stdout
+    assert shown.split("\n")[0] == "[4.25, 4.25, 4.25] [2.0, 2.0, 2.0]"
