@@ -489,7 +489,8 @@ def test_a_module_calls_its_functor_while_it_is_imported(way, tmp_path):
         "def f(x): return x * 3.25 + 1\n"
         "F = numjit.elementwise(f)\n"
         "VALUE = F(numpy.ones(3)).tolist()\n"
-        "TEXT = numjit.elementwise('template <typename T> T f(T x) { return x + T(1); }')(numpy.ones(3)).tolist()\n"
+        "G = numjit.elementwise('template <typename T> T g(T x) { return x + T(1); }')\n"
+        "TEXT = G(numpy.ones(3)).tolist()\n"
     )
     program = f"""
         import sys, threading
