@@ -12,21 +12,7 @@ import time
 
 from tests.fuzz.generate import PROFILES
 from tests.fuzz.rules import RULES
-from tests.fuzz.session import Report, fuzz
-
-
-def _run(arguments: argparse.Namespace, worker: int) -> Report:
-    import torch
-
-    torch.set_num_threads(1)
-    last = Report()
-    for report in fuzz(
-        arguments.seed + worker, step=arguments.workers, seconds=arguments.seconds,
-        limit=None if arguments.trees is None else -(-arguments.trees // arguments.workers),
-        device=arguments.device, profile=arguments.profile, shrinking=arguments.shrink,
-    ):  # fmt: skip
-        last = report
-    return last
+from tests.fuzz.session import run_worker
 
 
 def main() -> int:
@@ -44,10 +30,10 @@ def main() -> int:
     arguments = parser.parse_args()
     start = time.monotonic()
     if arguments.workers == 1:
-        reports = [_run(arguments, 0)]
+        reports = [run_worker(arguments, 0)]
     else:
         with multiprocessing.get_context("spawn").Pool(arguments.workers) as pool:
-            reports = pool.starmap(_run, [(arguments, worker) for worker in range(arguments.workers)])
+            reports = pool.starmap(run_worker, [(arguments, worker) for worker in range(arguments.workers)])
     outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
     met: collections.Counter[tuple[str, str]] = collections.Counter()
     trees: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import dataclasses
 import hashlib
@@ -10,13 +11,15 @@ import time
 import traceback
 from collections.abc import Iterator
 
+import torch
+
 from tests.fuzz.generate import PROFILES, random_call, random_tree
 from tests.fuzz.rules import RULES
 from tests.fuzz.shrink import script, shrink
 from tests.fuzz.tree import Assign, python_text
 from tests.fuzz.trial import Mismatch, Trial
 
-__all__ = ["Report", "fuzz", "trial_of"]
+__all__ = ["Report", "fuzz", "run_worker", "trial_of"]
 
 
 @dataclasses.dataclass
@@ -110,3 +113,20 @@ def fuzz(
         yield report
         made += 1
         seed += step
+
+
+def run_worker(arguments: argparse.Namespace, worker: int) -> Report:
+    """Return the report of one process of the command line: it takes every so many-th seed."""
+    torch.set_num_threads(1)
+    last = Report()
+    for report in fuzz(
+        arguments.seed + worker,
+        step=arguments.workers,
+        seconds=arguments.seconds,
+        limit=None if arguments.trees is None else -(-arguments.trees // arguments.workers),
+        device=arguments.device,
+        profile=arguments.profile,
+        shrinking=arguments.shrink,
+    ):
+        last = report
+    return last
