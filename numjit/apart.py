@@ -24,7 +24,7 @@ from _thread import start_new_thread as _start_thread
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar
 
-__all__ = ["Task", "adopt", "apart", "lock", "runs_apart"]
+__all__ = ["Task", "adopt", "apart", "called_from", "lock", "runs_apart"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +36,9 @@ _IMPORTLIB = "<frozen importlib._bootstrap>"
 _FOREIGN = ("numba.core.compiler_lock", "numba.cuda.core.compiler_lock")
 
 _thread = threading.local()
+#: For work that runs apart: the line that called numjit, as `warnings.warn_explicit` takes it.
+_called_from: contextvars.ContextVar[tuple[str, int, str, dict[Any, Any]] | None]
+_called_from = contextvars.ContextVar("numjit_called_from", default=None)
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -231,11 +234,30 @@ def apart(work: Callable[[], T]) -> T:
     if getattr(_thread, "inside", False) or _must_stay():
         return work()
     task = Task(work)
+    told = _called_from.set(_caller())
     try:
         task.start()
     except RuntimeError:
         return work()
+    finally:
+        _called_from.reset(told)
     return task.result()
+
+
+def called_from() -> tuple[str, int, str, dict[Any, Any]]:
+    """Return the line that called numjit: file, number, module, and the warnings that were shown for it.
+
+    In work that runs `apart` it is that of the thread that waits.
+    """
+    return _called_from.get() or _caller()
+
+
+def _caller() -> tuple[str, int, str, dict[Any, Any]]:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "numjit":
+        frame = frame.f_back
+    shown = frame.f_globals.setdefault("__warningregistry__", {})
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__", ""), shown
 
 
 def _end() -> None:

@@ -81,10 +81,13 @@ def is_overridden(operands: Sequence[Any], scalars: Mapping[str, Any], others: I
     if torch is None or not hasattr(torch, "overrides"):  # the latter while it is being imported
         return False
     ask = torch._C._has_torch_function_variadic
-    if operands and not scalars and not others:
-        return ask(*operands)  # type: ignore[no-any-return]
-    # Of no argument at all torch says that there is no mode.
-    return ask(None, *operands, *scalars.values(), *others)  # type: ignore[no-any-return]
+    try:
+        if operands and not scalars and not others:
+            return ask(*operands)  # type: ignore[no-any-return]
+        # Of no argument at all torch says that there is no mode.
+        return ask(None, *operands, *scalars.values(), *others)  # type: ignore[no-any-return]
+    except ReferenceError:  # of a proxy whose object is gone, which is no operand either
+        return False
 
 
 def hand_over(

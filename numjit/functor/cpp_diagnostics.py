@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
+
+from numjit.apart import called_from
 
 __all__ = ["Diagnostic", "describe", "line_of", "parse_edg", "parse_gnu", "pass_on"]
 
@@ -215,15 +216,8 @@ def pass_on(name: str, warned: Sequence[Diagnostic], text_of: Callable[[str, int
         if said in _told:
             continue
         _told.add(said)
-        warnings.warn(said, stacklevel=_depth())
-
-
-def _depth() -> int:
-    """Return the `stacklevel` with which a warning points at whoever called numjit."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "numjit":
-        frame, depth = frame.f_back, depth + 1
-    return depth
+        file, line, module, shown = called_from()
+        warnings.warn_explicit(said, UserWarning, file, line, module, shown)
 
 
 #: What a dual number meets where a plain one was expected (numjit/functor/include/dual.h).

@@ -39,7 +39,7 @@ def functor_of(text: str) -> Any:
 
     name = f"<tree {next(_serial)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    scope: dict[str, Any] = {"__name__": "tree"}
+    scope: dict[str, Any] = {"__name__": __name__}
     exec(compile(text, name, "exec"), scope)
     return scope["functor"]
 

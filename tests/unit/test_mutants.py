@@ -1,6 +1,7 @@
 """The list of faults that can be put back stays in step with numjit's text."""
 
 import collections
+import itertools
 
 from tests.mutants import ROOT, all_mutants
 
@@ -16,5 +17,5 @@ def test_every_mutant_changes_text_that_is_there_once_and_stays_python_or_c():
         changed = text.replace(mutant.old, mutant.new)
         if mutant.path.endswith(".py"):
             compile(changed, mutant.path, "exec")
-        for test in mutant.tests.split():
+        for test in itertools.takewhile(lambda word: word != "-k", mutant.tests.split()):
             assert (ROOT / test.partition("::")[0]).exists(), f"{mutant.fault}: no tests at {test}"
