@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numjit.functor.genuine  # noqa: F401 - it notes Python's own functions, before torch replaces any
+from numjit.checks import is_a
 from numjit.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def dispatched(operation: Elementwise, bound: Sequence[Any], out: Any = None) ->
         return NotImplemented
     if out is not None:
         outs = [one for one in (out if isinstance(out, tuple) else (out,)) if one is not None]
-        if not all(isinstance(one, torch.Tensor) for one in outs):
+        if not all(is_a(one, torch.Tensor) for one in outs):
             return NotImplemented
         tensors += outs
     core = torch._C
