@@ -24,6 +24,7 @@ from numjit import math as numjit_math
 from numjit.dtypes import DType
 from numjit.errors import FunctorError
 from numjit.functor.bytecode import references
+from numjit.functor.captured import is_named_tuple, is_own_function, own_operators, refused, unstable
 
 __all__ = ["MISSING_NAME", "Captures", "digest", "refers_to", "refused_at"]
 
@@ -52,7 +53,6 @@ class _UnstableError(Exception):
     """Something without a stable identity was met; whoever knows its name says so."""
 
     def __init__(self, value: Any, reason: str = "") -> None:
-        from numjit.functor.captured import unstable
 
         self.kind = "class" if isinstance(value, type) else type(value).__qualname__
         self.reason = reason or unstable(value)
@@ -114,8 +114,6 @@ class _Encoder:
     @staticmethod
     def _number_class(value: Any, plain: type) -> str:
         """Return the tag of a number, of a class that means by its operators what the plain one does."""
-        from numjit.functor.captured import own_operators
-
         own = None if type(value) is plain else own_operators(type(value))
         if own is not None:
             raise _UnstableError(value, f"its {own} would not be called; use a {plain.__name__}")
@@ -128,7 +126,6 @@ class _Encoder:
         self.add(code.co_consts)
 
     def _add_object(self, value: Any) -> None:
-        from numjit.functor.captured import refused
 
         known = self._seen.get(id(value))
         if known is not None:  # recursion, or the same helper twice
@@ -163,7 +160,6 @@ class _Encoder:
             raise _UnstableError(value)
 
     def _add_class(self, cls: type) -> None:
-        from numjit.functor.captured import is_named_tuple, own_operators
 
         self._write("named", f"{cls.__module__}.{cls.__qualname__}".encode())
         is_enum = issubclass(cls, enum.Enum)
@@ -246,8 +242,6 @@ def refers_to(fn: types.FunctionType, value: Any) -> bool:
 
 def refused_at(fn: types.FunctionType, line: int) -> str | None:
     """Return why something that a function names on a line cannot be used in a functor; None if all can."""
-    from numjit.functor.captured import refused
-
     found = (refused(value) for _, place, value, _ in _references(fn) if place == line)
     return next((reason for reason in found if reason), None)
 
@@ -299,8 +293,6 @@ class Captures:
         self._collect(fn)
 
     def _collect(self, fn: types.FunctionType) -> None:
-        from numjit.functor.captured import is_own_function
-
         if any(fn is known for known in self._functions):
             return
         self._functions.append(fn)

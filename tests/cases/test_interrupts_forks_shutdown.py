@@ -438,10 +438,7 @@ END = """
 
 @both_kinds
 @pytest.mark.parametrize("before", [[], ["warm"]])
-def test_calls_at_the_interpreters_end_answer(kind, before, tmp_path, request):
-    if kind == "python":
-        reason = "the last of them, from __del__ after modules are gone, does not answer"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_calls_at_the_interpreters_end_answer(kind, before, tmp_path):
     done = run_python(START + END, kind, 0, 0, *before, NUMJIT_CACHE_DIR=tmp_path, NUMJIT_NUM_THREADS="4")
     lines = done.stdout.splitlines()
     assert lines == ["thread 3 True", "atexit 3 True", "__del__ 3 True", "__del__ 4 True"]

@@ -63,6 +63,7 @@ LOADED = [
     "numjit.foreign",
     "numjit.functor",
     "numjit.functor.bytecode",
+    "numjit.functor.captured",
     "numjit.functor.cpp_reader",
     "numjit.functor.cpp_tokens",
     "numjit.functor.cpp_types",
