@@ -279,10 +279,9 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const unsigned long long both = (unsigned long long)y << 32 | x;
   unsigned r = 0;
   for (int k = 0; k < 4; ++k) {
-    const unsigned which = selector >> (4 * k) & 15u;
-    const unsigned byte = unsigned(both >> (8 * (which & 7u))) & 255u;
-    // The highest bit of a selector spreads the byte's sign.
-    r |= (which & 8u ? (byte & 128u ? 255u : 0u) : byte) << (8 * k);
+    // Three bits select, as CUDA's documentation has it; a GPU does not look at the fourth.
+    const unsigned which = selector >> (4 * k) & 7u;
+    r |= (unsigned(both >> (8 * which)) & 255u) << (8 * k);
   }
   return r;
 }
