@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from numjit.errors import NumjitError, OptionError, kind_of, shown
 
-__all__ = ["Checks", "is_a"]
+__all__ = ["Checks", "as_tuple", "is_a"]
 
 #: No option holds as many; an iterator may never end.
 _MOST_MEMBERS = 1 << 16
@@ -19,6 +19,11 @@ _MOST_MEMBERS = 1 << 16
 def is_a(value: Any, kind: Any) -> bool:
     """Whether a value is of a class, by its type: a proxy whose object is gone raises when it is asked."""
     return issubclass(type(value), kind)
+
+
+def as_tuple(out: Any) -> tuple[Any, ...]:
+    """Return what was given for ``out=``, one array or a tuple of them, as a tuple."""
+    return out if is_a(out, tuple) else (out,)
 
 
 @dataclasses.dataclass(frozen=True)

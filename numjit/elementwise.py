@@ -17,7 +17,7 @@ from numjit.arguments import Arguments, Nullary, named, no_array, read_arguments
 from numjit.arrays.stated import MOST_DIMENSIONS, MOST_ELEMENTS
 from numjit.binding import RESERVED, Binder, check_defaults
 from numjit.call import Call, Plan, fast_calls
-from numjit.checks import Checks, is_a
+from numjit.checks import Checks, as_tuple, is_a
 from numjit.errors import (
     ArgumentError,
     DeviceError,
@@ -105,6 +105,8 @@ class Elementwise(FastCallable):
         if self._python:
             for name in ("__module__", "__qualname__", "__doc__"):
                 setattr(self, name, getattr(self._python.fn, name))
+            # For `inspect`, doctest and whoever asks for the source; C++ text has none.
+            self.__wrapped__ = self._python.fn
         else:
             self.__doc__ = f"Elementwise operation of the C++ functor {functor.name}."
 
@@ -112,13 +114,6 @@ class Elementwise(FastCallable):
     def __numjit_functor__(self) -> Functor:
         """The functor, for other functors that call this one."""
         return self._functor
-
-    @property
-    def __wrapped__(self) -> Any:
-        """The Python function, for `inspect`, doctest and whoever asks for its source; C++ text has none."""
-        if self._python is None:
-            raise AttributeError(f"{self.__name__} is written in C++; see its .source")
-        return self._python.fn
 
     @launchable
     def __call__(
@@ -174,7 +169,7 @@ class Elementwise(FastCallable):
                 return traced
         others: Sequence[Any] = ()
         if out is not None or like is not None:
-            others = (*(out if isinstance(out, tuple) else (out,)), like)
+            others = (*as_tuple(out), like)
         if is_overridden(operands, scalars, others):
             own = {"out": out, "shape": shape, "like": like, "dtype": dtype, "device": device}
             given = {**scalars, **{name: value for name, value in own.items() if value is not None}}
@@ -284,7 +279,7 @@ class Elementwise(FastCallable):
             arguments.library = library
             nullary = None if nullary is None else nullary._replace(library=library)
         offered = None
-        if request.is_plain and (library is None or warm is not None) and not isinstance(out, tuple):
+        if request.is_plain and (library is None or warm is not None) and not is_a(out, tuple):
             offered = bound
         return self._call.run(arguments, out, nullary, key, offered, warm)
 
@@ -617,7 +612,7 @@ class Elementwise(FastCallable):
         from numjit.arrays.view import CPU, as_device
 
         name = self._functor.name
-        given = [array for array in (out if isinstance(out, tuple) else (out,)) if array is not None]
+        given = [array for array in as_tuple(out) if array is not None]
         pattern = like if like is not None else given[0] if given else None
         label = "out" if like is None else "like"
         try:

@@ -69,15 +69,14 @@ class _JittedFunction(FastCallable):
         self,
         where: str,
         code_string: str,
-        outputs: int | None,
+        outputs: int,
         scalars: Mapping[str, Any],
         *,
         by_reference: bool = False,
     ) -> None:
         check = Checks(f"numjit.jiterator.{where}()")
         code_string = check.text("code_string", code_string, "C++ text as a string")
-        if outputs is not None:
-            outputs = check.count("num_outputs", outputs)
+        outputs = check.count("num_outputs", outputs)
         check_defaults(check.where, scalars)
         self.code_string = code_string
         self.kwargs_dict = dict(scalars)
@@ -138,7 +137,9 @@ class _JittedFunction(FastCallable):
             if result is not None:
                 return result
         else:
-            seen = dispatched(self._operation, [t.detach() if hasattr(t, "detach") else t for t in bound])
+            seen = dispatched(
+                self._operation, [t.detach() if hasattr(type(t), "detach") else t for t in bound]
+            )
             if seen is not NotImplemented:
                 return seen
         arguments = read_arguments(name, self._names, operands, bound, self._functor.signature.raws)
@@ -186,7 +187,7 @@ class _JittedFunction(FastCallable):
 
     def __reduce__(self) -> Any:
         functor = self._functor
-        return _restore, (self.code_string, functor.stated_outputs, self.kwargs_dict, functor.by_reference)
+        return _restore, (self.code_string, self.num_outputs, self.kwargs_dict, functor.by_reference)
 
 
 def _is_exact(value: float | None, dtype: DType) -> bool:
@@ -200,7 +201,7 @@ def _is_exact(value: float | None, dtype: DType) -> bool:
 
 
 def _restore(
-    code_string: str, outputs: int | None, scalars: Mapping[str, Any], by_reference: bool
+    code_string: str, outputs: int, scalars: Mapping[str, Any], by_reference: bool
 ) -> _JittedFunction:
     where = "create_multi_output_jit_fn" if by_reference else "create_jit_fn"
     return _JittedFunction(where, code_string, outputs, scalars, by_reference=by_reference)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numjit.arrays.adapters import writable_view
 from numjit.arrays.stated import ADDRESSES
 from numjit.arrays.view import ArrayView, Device
+from numjit.checks import as_tuple
 from numjit.errors import BroadcastError, DeviceError, OutputError, OverlapError
 from numjit.semantics import Extent, Overlap, broadcast_strides, can_cast, classify, has_internal_overlap
 
@@ -47,7 +48,7 @@ class GivenOutputs:
         count = self._count
         if out is None:
             return [None] * count
-        many = out if isinstance(out, tuple) else (out,)
+        many = as_tuple(out)
         if len(many) != count:
             wanted = "an array" if count == 1 else f"a tuple of {count} arrays or None"
             raise OutputError(

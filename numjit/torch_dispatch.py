@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numjit.functor.genuine  # noqa: F401 - it notes Python's own functions, before torch replaces any
-from numjit.checks import is_a
+from numjit.checks import as_tuple, is_a
 from numjit.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def profiled(
     import torch
 
     numbers = (bool, int, float)
-    shown = [value if isinstance(value, (torch.Tensor, *numbers)) else None for value in operands]
-    named = {key: value for key, value in scalars.items() if isinstance(value, numbers)}
+    shown = [value if is_a(value, (torch.Tensor, *numbers)) else None for value in operands]
+    named = {key: value for key, value in scalars.items() if is_a(value, numbers)}
     made: Any = torch._C._profiler._RecordFunctionFast
     return made(f"numjit::{name}", shown, named)  # type: ignore[no-any-return]
 
@@ -174,11 +174,11 @@ def dispatched(operation: Elementwise, bound: Sequence[Any], out: Any = None) ->
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "func"):
         return NotImplemented
-    tensors = [value for value in bound if isinstance(value, torch.Tensor)]
+    tensors = [value for value in bound if is_a(value, torch.Tensor)]
     if not tensors or len(operation._raws) == operation._operands:
         return NotImplemented
     if out is not None:
-        outs = [one for one in (out if isinstance(out, tuple) else (out,)) if one is not None]
+        outs = [one for one in as_tuple(out) if one is not None]
         if not all(is_a(one, torch.Tensor) for one in outs):
             return NotImplemented
         tensors += outs

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numjit.arrays.numbers import number_type
 from numjit.autograd import tangent
+from numjit.checks import as_tuple
 from numjit.detached import Detached
 from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
@@ -329,7 +330,7 @@ class TorchOp:
                 self._letter(k, value)
         given = dict(zip(self.scalar_names, values[self._count :], strict=True))
         tensors = values[: self._count]
-        many = out if isinstance(out, tuple) else (out,)
+        many = as_tuple(out)
         if len(many) != self._outputs or not all(isinstance(one, torch.Tensor) for one in many):
             raise ArgumentError(f"{self.name} has {self._outputs} outputs; pass out= as many tensors")
         plain = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]

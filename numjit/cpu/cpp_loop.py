@@ -57,7 +57,7 @@ def compiler() -> tuple[str, ...]:
     """
     asked = config.cxx()
     if asked:
-        command = _words(asked)
+        command = shlex.split(asked)
         if command and shutil.which(command[0]):
             return tuple(command)
         raise ToolchainError(
@@ -72,15 +72,6 @@ def compiler() -> tuple[str, ...]:
     )
 
 
-def _words(asked: str) -> list[str]:
-    try:
-        return shlex.split(asked)
-    except ValueError as error:
-        raise ToolchainError(
-            f"the C++ compiler {asked!r} (from NUMJIT_CXX or CXX) is no command ({error}); correct it"
-        ) from None
-
-
 #: What GCC and Clang read beside their command: folders of headers, libraries and of their own parts.
 _VARIABLES = (
     "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "SOURCE_DATE_EPOCH",
@@ -90,7 +81,7 @@ _VARIABLES = (
 
 def settings() -> str:
     """Return what a user has told the compiler that decides what it makes."""
-    words = _words(config.cxx() or "")[1:]
+    words = shlex.split(config.cxx() or "")[1:]
     # The contents of what is named: of a response file, of specs, of an object to link.
     named = [word.lstrip("@").partition("=")[2] or word.lstrip("@") for word in words]
     contents: list[str | bytes] = []

@@ -35,10 +35,7 @@ _CUDA_VARIABLES: Final = ("CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX")
 
 def include_folders() -> tuple[list[str], list[str]]:
     """Return where the host's compiler is told to look for headers, and the files it is told to include."""
-    try:
-        words = shlex.split(config.cxx() or "")[1:]
-    except ValueError:  # an unfinished quotation, which `numjit.cpu.cpp_loop` refuses
-        words = []
+    words = shlex.split(config.cxx() or "")[1:]
     folders, files = _of_options(words)
     for variable in ("CPATH", "CPLUS_INCLUDE_PATH"):
         if variable in os.environ:  # an empty part is the working folder

@@ -11,7 +11,7 @@ import torch
 import numjit
 from numjit import build, dtypes
 from numjit.cpu import cpp_loop
-from numjit.errors import CompilationError, FunctorError, NumjitError, ToolchainError
+from numjit.errors import CompilationError, FunctorError, NumjitError, SettingsError, ToolchainError
 from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
@@ -180,7 +180,7 @@ def test_what_a_macro_includes_is_compiled_by_every_process(tmp_path):
 
 def test_a_command_that_is_none_is_told(monkeypatch):
     monkeypatch.setenv("NUMJIT_CXX", "g++ '")
-    with pytest.raises(ToolchainError, match="NUMJIT_CXX"):
+    with pytest.raises(SettingsError, match="NUMJIT_CXX"):
         numjit.elementwise(BODY)(torch.ones(1))
 
 

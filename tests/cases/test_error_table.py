@@ -33,7 +33,7 @@ from tests.support.wrong_values import NUMBERS, VALUES
 CURE = re.compile(
     r"[;:,] (?:or |the producer must )?"
     r"(?:add|call|check|convert|correct|decorate|export|fill|give|install|leave|make|move|name|numjit needs|"
-    r"pass|pip install|prepare|put|rename|reshape|return|say|set|use|wrap|write)\b"
+    r"pass|pip install|prepare|put|rename|reshape|return|say|set|take|use|wrap|write)\b"
 )
 TEXT = "template <typename T> T axpy(T x, T y, T alpha) { return alpha * x + y; }"
 INTEGERS = {"zero", "one", "negative", "numpy int"}

@@ -101,6 +101,8 @@ def bad_result(fn: Any, kind: Any) -> CompilationError:
         return source_error(fn, None, "it does not return a value on every path; add a return statement")
     if isinstance(kind, types.BaseTuple):
         reason = "it returns a tuple inside a tuple; return one flat tuple of numbers"
+    elif isinstance(kind, types.Callable):
+        reason = "it returns a function; call it, and return numbers"
     else:
         reason = f"it returns {shown(str(kind))}; return a number or a tuple of numbers"
     return source_error(fn, (fn.__code__.co_filename, return_line(fn.__code__)), reason)

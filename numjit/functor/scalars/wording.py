@@ -157,7 +157,7 @@ def shown(kind: str) -> str:
         ("UniTuple", "a tuple"), ("Tuple", "a tuple"), ("none", "None"), ("Module", "a module"),
         ("range", "a range"), ("zip", "zip()"), ("enumerate", "enumerate()"), ("Function", "a function"),
         ("Enum<", "a member of an enumeration"), ("Enum class", "an enumeration"), ("unicode", "a string"),
-        ("ellipsis", "..."), ("class(", "a class"), ("numba.", "a class"),
+        ("ellipsis", "..."), ("class(", "a class"), ("numba.", "a class"), ("numjit.rule(", "a function"),
     ):  # fmt: skip
         if kind.startswith(start):
             return name
