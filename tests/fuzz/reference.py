@@ -148,7 +148,8 @@ def _as_tensors(values: list[Any], proxy: Any) -> list[Any]:
             found.append(value.data)
         elif strong:
             # A shift's or a comparison's numbers promote as any do.
-            found.append(value.data.to(computed(common(tuple(proxies)))))
+            promoted = common(tuple(proxies))
+            found.append(_wrap(value.data.to(computed(promoted)), promoted))
         elif isinstance(proxy, float):
             found.append(value.data.to(torch.float64))
         else:
@@ -259,7 +260,9 @@ class Run:
             raise UndecidedError("steps of a dtype that is not computed in")
         tensors = _as_tensors(values, proxy)
         if wide:
-            tensors = [t if isinstance(t, torch.Tensor) else _wide_number(t, dtype) for t in tensors]
+            # A comparison's numbers take its operands' dtype, though its result is a bool.
+            taken = common(tuple(v.proxy if isinstance(v, Value) else v for v in values))
+            tensors = [t if isinstance(t, torch.Tensor) else _wide_number(t, taken) for t in tensors]
         try:
             data = rule.answer(*tensors)
         except NotImplementedError as error:
@@ -439,6 +442,8 @@ class Run:
                     count = self.expression(node, names)
                     if isinstance(count, Value | float):
                         raise UndecidedError("a loop of a varying number of rounds")
+                    if count == 0:
+                        self.unreached(inner, {**names, name: 0})
                     for k in range(count):
                         names[name] = k
                         before = dict(names)
@@ -451,6 +456,7 @@ class Run:
                 case Branch(node, inner, other):
                     condition = self.truth(self.expression(node, names))
                     if not isinstance(condition, Value):
+                        self.unreached(other if condition else inner, dict(names))
                         returned = self.body(inner if condition else other, names)
                         if returned is not None:
                             return returned
@@ -471,6 +477,13 @@ class Run:
                             self.same_kind(yes[name], no[name])
                             names[name] = self.choose(condition, yes[name], no[name])
         return None
+
+    def unreached(self, body: tuple[Any, ...], names: dict[str, Any]) -> None:
+        """Refuse to judge what stands where no run comes and has no type: a compiler may see it or not."""
+        try:
+            self.body(body, names)
+        except RefusedError as error:
+            raise UndecidedError(f"refused, and never reached: {error}") from None
 
     def check_kinds(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         """Refuse to judge a loop that changes the kind of a variable: it has one type in the functor."""
