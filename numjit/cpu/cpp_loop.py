@@ -96,12 +96,25 @@ def _native_flag() -> str:
     return "-mcpu=native" if platform.machine().lower() in {"arm64", "aarch64"} else "-march=native"
 
 
+def _ask(command: Sequence[str], program: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a compiler, in a process group of its own: a terminal's Ctrl-C is for this process to answer."""
+    return subprocess.run(
+        command,
+        input=program,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_TIMEOUT,
+        check=False,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+        process_group=0 if os.name == "posix" else None,
+    )
+
+
 @functools.cache
 def _identity(command: tuple[str, ...], file: str | None) -> str:
     try:
-        ran = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False
-        )
+        ran = _ask([*command, "--version"])
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(
             f"the C++ compiler {command[0]!r} does not run ({error}); name another in NUMJIT_CXX"
@@ -292,16 +305,7 @@ def _run(functor: CppFunctor, program: str, command: Sequence[str], target: path
     """Compile a program from standard input; returns its warnings, none of a derivative's known text."""
     full = [*command, "-x", "c++", "-", "-o", str(target)]
     try:
-        ran = subprocess.run(
-            full,
-            input=program,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT,
-            check=False,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-        )
+        ran = _ask(full, program)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(
             f"functor {functor.name!r}: the C++ compiler {command[0]!r} failed ({error}); "

@@ -57,6 +57,30 @@ def process(code, *arguments, timeout=240, **changes):
     return done.stdout.splitlines()[-1]
 
 
+TERMINAL = """
+    os.setsid()  # a process group, as a terminal's job is one
+    seen, done = [], []
+    signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+
+    def compile_all():
+        for k in range(3):
+            done.append(make(seed + k)(np.ones(1, np.float32))[0])
+
+    thread = threading.Thread(target=compile_all)
+    thread.start()
+    while thread.is_alive():
+        os.killpg(0, signal.SIGINT)
+        thread.join(rng.uniform(0.02, 0.1))
+    print("right", len(seen) > 3 and done == ([seed + k + 1 for k in range(3)]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups")
+@both_kinds
+def test_a_terminals_interrupt_is_not_for_a_compiler_that_another_thread_waits_for(kind):
+    assert process(TERMINAL, kind, SECONDS, random.randrange(1000, 10**6)) == "right True"
+
+
 # -------------------------------------------------------------------------------------- in the midst of calls
 
 LARGE = """

@@ -100,4 +100,11 @@ MUTANTS = [
         "    yield",
         f"{_TESTS}::test_numba_is_imported_by_two_threads_in_two_orders",
     ),
+    Mutant(
+        "D2 a terminal's Ctrl-C reaches compilers",
+        "numjit/cpu/cpp_loop.py",
+        "process_group=0 if",
+        "process_group=None if",
+        f"{_TESTS}::test_a_terminals_interrupt_is_not_for_a_compiler_that_another_thread_waits_for",
+    ),
 ]
