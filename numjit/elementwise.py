@@ -40,6 +40,7 @@ from numjit.torch_dispatch import (
     need_torch,
     profiled,
     token,
+    traceable,
 )
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Elementwise(FastCallable):
         return self._functor
 
     @launchable
+    @traceable
     def __call__(
         self,
         *operands: Any,
@@ -161,10 +163,13 @@ class Elementwise(FastCallable):
             The functor does not compile for these types.
         """
         plain = shape is None and like is None and dtype is None and device is None
-        if plain and is_traced():
-            from numjit.torch_compile import call_traced
+        if is_traced():
+            from numjit.torch_compile import break_graph, call_traced
 
-            traced = call_traced(self, operands, scalars, out)
+            if plain:
+                traced = call_traced(self, operands, scalars, out)
+            else:
+                traced = break_graph(self, "without operands")
             if traced is not NotImplemented:
                 return traced
         others: Sequence[Any] = ()

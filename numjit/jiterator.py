@@ -24,7 +24,15 @@ from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
 from numjit.torch_compile import call_traced
-from numjit.torch_dispatch import dispatched, hand_over, is_overridden, is_profiled, is_traced, profiled
+from numjit.torch_dispatch import (
+    dispatched,
+    hand_over,
+    is_overridden,
+    is_profiled,
+    is_traced,
+    profiled,
+    traceable,
+)
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 
@@ -100,6 +108,7 @@ class _JittedFunction(FastCallable):
         self._operation = Elementwise(functor, {"autotune": False, "opaque": True})
 
     @launchable
+    @traceable
     def __call__(self, *tensors: Any, **kwargs: Any) -> Any:
         """Compute over all elements of the broadcast tensors; gradients are not recorded.
 

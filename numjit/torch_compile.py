@@ -11,18 +11,19 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from numjit.checks import as_tuple
 from numjit.errors import ArgumentError, OutputError
 from numjit.functor.fingerprint import Captures
 from numjit.functor.genuine import genuine_functions
 from numjit.functor.lowered import NotLowerable
 from numjit.functor.signature import ArgumentType
 from numjit.functor.watch import watchers
-from numjit.torch_dispatch import operations
+from numjit.torch_dispatch import operations, untraced
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
 
-__all__ = ["call_traced", "explain", "generated", "stored"]
+__all__ = ["break_graph", "call_traced", "explain", "generated", "stored"]
 
 #: Holds the functions that were generated: a traced call takes them from here by name.
 generated = types.ModuleType("numjit.generated", "Torch forms of functors, generated under torch.compile.")
@@ -133,10 +134,20 @@ _prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 _register._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+def break_graph(operation: Elementwise, what: str) -> Any:
+    """Let a compiler go on after the call, which is made as an eager one; `what` completes "a call ..."."""
+    import torch
+
+    untraced()
+    torch._dynamo.graph_break(f"{operation.__name__}: numjit has no graph of a call {what}")
+    return NotImplemented
+
+
 def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict[str, Any], out: Any) -> Any:
     """Make a call of what a compiler can trace; NotImplemented where the arguments are none of torch's."""
     import torch
 
+    untraced()
     values = operation._binder.bind(operands, scalars)
     for k in range(operation._operands, len(values)):
         if operation._names[k] not in scalars:
@@ -161,9 +172,12 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
         elif isinstance(value, complex):
             kinds.append(("complex128", 0))
         else:
-            return NotImplemented
+            return break_graph(operation, f"of a {type(value).__name__}")
     if "T" not in pattern[: operation._operands] or len(operation._raws) == operation._operands:
-        return NotImplemented
+        return break_graph(operation, "of no tensor's elements")
+    for given in as_tuple(out):
+        if given is not None and not isinstance(given, torch.Tensor):
+            return break_graph(operation, f"with a {type(given).__name__} as out")
     _check_scalars(operation, values)
     wanted: tuple[int, ...] | None = tuple(active) if torch.is_grad_enabled() else ()
     if torch._C._are_functorch_transforms_active():  # Dynamo then looks through autograd functions
@@ -196,7 +210,7 @@ def _check_scalars(operation: Elementwise, values: list[Any]) -> None:
 def stored(operation: Elementwise, result: Any, out: Any) -> Any:
     """Copy results to given tensors."""
     results = result if isinstance(result, tuple) else (result,)
-    outs = out if isinstance(out, tuple) else (out,)
+    outs = as_tuple(out)
     if len(results) != len(outs):
         raise OutputError(f"{operation.__name__}() has {len(results)} outputs; pass out= as many")
     stored = []

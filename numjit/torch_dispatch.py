@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import sys
+import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,9 @@ __all__ = [
     "operations",
     "profiled",
     "token",
+    "traceable",
     "unseen",
+    "untraced",
 ]
 
 #: Which operation a traced call calls, by the name that it says.
@@ -71,6 +74,32 @@ def is_traced() -> bool:
     import torch
 
     return bool(torch.compiler.is_compiling())
+
+
+_traceable: list[types.CodeType] = []
+
+
+def traceable(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a ``__call__`` that Dynamo traces as a part of its caller, or else runs with all that it calls."""
+    _traceable.append(call.__code__)
+    return call
+
+
+def untraced() -> int:
+    """Let Dynamo go on with a call that it does not trace as with a call of a library that it does not know.
+
+    The answer, or the error, is then the eager one. Else it would compile numjit's own functions one by one.
+    """
+    from torch._C._dynamo import eval_frame as core
+
+    whole = core._FrameExecStrategy(core._FrameAction.SKIP, core._FrameAction.SKIP)
+    for code in _traceable:
+        core.set_code_exec_strategy(code, whole)
+    return len(_traceable)
+
+
+# Dynamo asks once, while it traces.
+untraced._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_overridden(operands: Sequence[Any], scalars: Mapping[str, Any], others: Iterable[Any] = ()) -> bool:

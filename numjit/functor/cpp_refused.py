@@ -1,4 +1,4 @@
-"""Calls that a C++ functor cannot make: of what differs from run to run, and of what ends the process."""
+"""Calls that a C++ functor cannot make: of what differs between runs, of what ends the process, of a type."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _RANDOM: Final = (
 _TIME: Final = "differs from element to element; take the time as a scalar"
 _END: Final = "ends the whole process; give a value such as NAN instead"
 _SYSTEM: Final = "acts on the system, once for every element; do it outside the functor"
+_INDEX: Final = (
+    "numjit::index is the type of a parameter, and this makes a new 0; declare numjit::index i as one, "
+    "and use i"
+)
 _CALLS: Final = {
     **dict.fromkeys(
         ("rand", "srand", "rand_r", "random", "srandom", "drand48", "erand48", "lrand48", "nrand48",
@@ -61,6 +65,10 @@ def _macro_bodies(unit: Unit, tokens: Sequence[Token]) -> list[list[Token]]:
 
 def _check_part(source: Source, tokens: Sequence[Token], own: set[str]) -> None:
     for at, token in enumerate(tokens):
+        if [t.text for t in tokens[at - 2 : at + 1]] == ["numjit", "::", "index"]:
+            if "".join(t.text for t in tokens[at + 1 : at + 3]) in {"()", "{}"}:
+                source.fail(token.offset, _INDEX)
+            continue
         why = _CALLS.get(token.text) or _NAMES.get(token.text)
         if why is None or token.kind != "name" or token.text in own:
             continue

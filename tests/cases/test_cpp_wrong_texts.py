@@ -176,6 +176,19 @@ def test_the_texts_own_names_may_be_the_same(text, x):
     same(numjit.elementwise(text)(x), x)
 
 
+@pytest.mark.parametrize(
+    "made", ["numjit::index()", "::numjit::index()", "numjit::index{}", "numjit :: index ( )"]
+)
+def test_the_type_of_the_index_called_as_the_function_that_python_has_is_refused(made):
+    with pytest.raises(FunctorError, match=r"line 2, column \d+: numjit::index is the type of a parameter"):
+        numjit.elementwise(f"{T} {{\n return x + T({made}); }}")
+
+
+def test_the_type_of_the_index_in_other_places(x):
+    text = "T f(T x, numjit::index i) { numjit::index j = numjit::index(i) * 2; return x + T(j - 2 * i); }"
+    same(numjit.elementwise(f"template <typename T> {text}")(x), x)
+
+
 # ------------------------------------------------------------------------------- outputs that are read
 
 

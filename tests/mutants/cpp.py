@@ -175,4 +175,11 @@ MUTANTS = [
         '"variables",',
         f"{BUILDS}::test_every_variable_of_the_hosts_compiler_counts",
     ),
+    Mutant(
+        "A11 numjit::index() is 0",
+        "numjit/functor/cpp_refused.py",
+        """in {"()", "{}"}:""",
+        """in {"(_)"}:""",
+        "tests/cases/test_cpp_wrong_texts.py::test_the_type_of_the_index_called_as_the_function_that_python_has_is_refused",
+    ),
 ]
