@@ -8,6 +8,7 @@ import torch
 import numjit
 from numjit.functor import plain_numbers
 from numjit.torch_compile import explain
+from tests.cases import run_python
 from tests.support.scalar_tables import written
 
 #: Methods and attributes of numbers: an expression of the operand x and the number, which is a scalar.
@@ -144,3 +145,22 @@ def test_a_quotient_by_a_float_zero_has_its_sign():
     assert math.isnan(plain_numbers.ratio(0, 0))
     assert plain_numbers.floordiv(5, 0) == plain_numbers.modulo(5, 0) == 0
     assert math.isnan(plain_numbers.modulo(5.0, 0))
+
+
+LEAST_MULTIPLES = """
+    import sys, torch, numjit, numjit.math as nm
+    device, name, backend = sys.argv[1:]
+    dtype = getattr(torch, name)
+    multiple = numjit.elementwise(lambda x, y: nm.lcm(x, y))
+    k = torch.arange(-300, 300, device=device).to(dtype)
+    smallest = torch.full_like(k, torch.iinfo(dtype).min)
+    compiled = torch.compile(lambda x, y: multiple(x, y), backend=backend, fullgraph=True)
+    for x, y in ((k, smallest), (smallest, k), (k, k.flip(0)), (smallest, smallest)):
+        assert torch.equal(compiled(x, y), multiple(x, y)), (x, y)
+    print("equal")
+"""
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_least_common_multiples_of_the_smallest_integer_do_not_end_the_process(dtype, device):
+    assert run_python(LEAST_MULTIPLES, device, dtype, "aot_eager").stdout.split() == ["equal"]

@@ -80,6 +80,15 @@ def promoted(function: Callable[..., Any], *, floating: bool = False) -> Callabl
     return converted
 
 
+def _lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Answer as ``torch.lcm``, which may divide the smallest integer by -1: then the process ends."""
+    smallest = (x == torch.iinfo(x.dtype).min) | (y == torch.iinfo(y.dtype).min)
+    if x.dtype.itemsize >= 4 and bool(smallest.any()):
+        divisor = torch.gcd(x, y).abs()
+        return (torch.div(x, torch.where(divisor == 0, 1, divisor), rounding_mode="trunc") * y).abs()
+    return torch.lcm(x, y)
+
+
 def tensor_of(value: Any) -> torch.Tensor:
     """Return a tensor, or a number as one, in full precision."""
     if isinstance(value, torch.Tensor):
@@ -500,6 +509,8 @@ def _functions() -> None:
             name, name
         )
         answer = promoted(_unary(torch_name), floating=name in _FLOATS)
+        if name == "lcm":
+            answer = promoted(_lcm)
         if name in ("fmod", "remainder"):
             answer = _safe(_unary(torch_name), torch.zeros_like)
         _add(

@@ -72,6 +72,16 @@ def _fold(one: Code) -> Code:
     return code
 
 
+def _lcm(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    """Write ``torch.lcm``, which on a CPU ends the process where it divides the smallest number by -1."""
+    if dtype.bits < 32:  # it computes those in 32 bits
+        return _call("lcm")(writer, dtype, operands)
+    x, y = (writer.let(_tensor(writer, dtype, operand)) for operand in operands)
+    divisor = writer.let(f"torch.gcd({x}, {y}).abs()")
+    divisor = writer.let(f"torch.where({divisor} == 0, 1, {divisor})")
+    return f"(torch.div({x}, {divisor}, rounding_mode='trunc') * {y}).abs()"
+
+
 def _infix(symbol: str, of_bools: str = "") -> Code:
     """Write one of Python's operators, which torch's tensors take numbers on either side of."""
 
@@ -416,7 +426,7 @@ def _table() -> dict[Any, Code]:
     for module in (math, numjit_math):
         table[module.hypot] = _fold(_call("hypot"))
         table[module.gcd] = _fold(_call("gcd"))
-        table[module.lcm] = _fold(_call("lcm"))
+        table[module.lcm] = _fold(_lcm)
         table[module.nextafter] = _nextafter
         table[module.ldexp] = _ldexp
     table[math.fmod] = table[numjit_math.fmod] = _remainder("fmod")
