@@ -22,7 +22,7 @@ from numjit import jiterator
 from numjit.errors import ArgumentError, FunctorError
 from numjit.jiterator import create_jit_fn, create_multi_output_jit_fn
 from numjit.torch_override import OverrideError
-from tests.cases import exact, same
+from tests.cases import exact, run_python, same
 
 DISPATCH_KEY = {"cpu": "CPU", "cuda": "CUDA"}
 SCALED = "template <typename T> T scaled(T x, T alpha) { return alpha * x; }"
@@ -618,3 +618,12 @@ def test_an_override_serves_conj_and_neg_views(way, device):
         results = z.conj() + z, z.conj().imag + z.real
     assert results[0].tolist() == [1002 + 0j, 1006 + 0j]
     assert results[1].tolist() == [999.0, 1007.0]
+
+
+def test_modules_are_there_without_an_import_of_their_own():
+    program = """
+        import numjit
+        assert {"jiterator", "torch_sharding"} <= set(dir(numjit))
+        print(callable(numjit.jiterator.create_jit_fn), callable(numjit.torch_sharding.register_pointwise))
+    """
+    assert run_python(program).stdout.split() == ["True", "True"]
