@@ -152,7 +152,7 @@ LEAST_MULTIPLES = """
     device, name, backend = sys.argv[1:]
     dtype = getattr(torch, name)
     multiple = numjit.elementwise(lambda x, y: nm.lcm(x, y))
-    k = torch.arange(-300, 300, device=device).to(dtype)
+    k = torch.arange(-2000, 2000, device=device).to(dtype)
     smallest = torch.full_like(k, torch.iinfo(dtype).min)
     compiled = torch.compile(lambda x, y: multiple(x, y), backend=backend, fullgraph=True)
     for x, y in ((k, smallest), (smallest, k), (k, k.flip(0)), (smallest, smallest)):

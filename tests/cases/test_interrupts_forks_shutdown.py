@@ -281,6 +281,30 @@ FORKS = """
 
 
 @fork
+def test_a_fork_waits_for_what_runs_apart():
+    program = """
+        import os, threading, time
+        from numjit.apart import apart
+
+        started, done = threading.Event(), []
+
+        def work():
+            started.set()
+            time.sleep(0.5)
+            done.append(1)
+
+        thread = threading.Thread(target=apart, args=(work,))
+        thread.start()
+        started.wait()
+        child = os.fork()
+        if child == 0:
+            os._exit(len(done))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run_python(program).stdout.split() == ["1"]
+
+
+@fork
 @both_kinds
 def test_children_forked_while_other_threads_compile_compute(kind, tmp_path):
     assert process(FORKS, kind, SECONDS, 3, NUMJIT_CACHE_DIR=tmp_path) == "[0] []"

@@ -113,4 +113,19 @@ MUTANTS = [
         "part / (size * size))",
         f"{_GRADIENTS}::test_slopes_that_cancel_or_overflow_in_their_formula_are_exact",
     ),
+    Mutant(
+        "B18 a call without a graph is traced into numjit",
+        "numjit/torch_compile.py",
+        """    torch._dynamo.graph_break(f"{operation.__name__}: numjit has no graph of a call {what}")
+""",
+        "",
+        "tests/cases/test_compiled_odd_calls.py",
+    ),
+    Mutant(
+        "A4 multiples of the smallest integer",
+        "numjit/functor/scalars/torch_code.py",
+        "if dtype.bits < 32:  # it computes",
+        "if dtype.bits < 128:  # it computes",
+        "tests/cases/test_compiled_numbers.py::test_least_common_multiples_of_the_smallest_integer_do_not_end_the_process",
+    ),
 ]

@@ -54,7 +54,7 @@ MUTANTS = [
         "numjit/apart.py",
         "                while self.active and (left := until - time.monotonic()) > 0:",
         "                while False and (left := until - time.monotonic()) > 0:",
-        f"{_TESTS}::test_children_forked_while_other_threads_compile_compute[python]",
+        f"{_TESTS}::test_a_fork_waits_for_what_runs_apart",
     ),
     Mutant(
         "D7 a functor is compiled in the midst of its compilation",

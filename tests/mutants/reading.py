@@ -164,11 +164,4 @@ MUTANTS = [
         "error.message()",
         f"{READ}::test_what_cannot_be_followed_is_refused_by_name",
     ),
-    Mutant(
-        "B9 Numba's traceback",
-        "numjit/functor/scalars/session.py",
-        "raise found.with_traceback(None) from None",
-        "raise found from error",
-        f"{REFUSED}::test_an_error_is_one_screen_with_numbas_own_kept",
-    ),
 ]
