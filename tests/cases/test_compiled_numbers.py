@@ -147,12 +147,18 @@ def test_a_quotient_by_a_float_zero_has_its_sign():
     assert math.isnan(plain_numbers.modulo(5.0, 0))
 
 
+@numjit.elementwise
+def multiple(x, y):
+    return numjit.math.lcm(x, y)
+
+
 LEAST_MULTIPLES = """
-    import sys, torch, numjit, numjit.math as nm
+    import sys, torch
+    from tests.cases.test_compiled_numbers import multiple
     device, name, backend = sys.argv[1:]
     dtype = getattr(torch, name)
-    multiple = numjit.elementwise(lambda x, y: nm.lcm(x, y))
     k = torch.arange(-2000, 2000, device=device).to(dtype)
+    assert multiple.explain(k, k) is None
     smallest = torch.full_like(k, torch.iinfo(dtype).min)
     compiled = torch.compile(lambda x, y: multiple(x, y), backend=backend, fullgraph=True)
     for x, y in ((k, smallest), (smallest, k), (k, k.flip(0)), (smallest, smallest)):
