@@ -496,10 +496,14 @@ def host_chunk(
         return apart(build)
     compiler = ""
     if isinstance(functor, CppFunctor):
-        from numjit.cpu.cpp_loop import settings
-
-        compiler = settings()
+        compiler = apart(_compiler_settings)
     return _chunks.get_or_build((functor.fingerprint(), compiler, specialisation, *layout), build)
+
+
+def _compiler_settings() -> str:
+    from numjit.cpu.cpp_loop import settings  # which a signal handler may not find half imported
+
+    return settings()
 
 
 def has_host_chunk(

@@ -147,7 +147,8 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
     """Make a call of what a compiler can trace; NotImplemented where the arguments are none of torch's."""
     import torch
 
-    untraced()
+    if out is not None:  # what is wrong with it may be found below
+        untraced()
     values = operation._binder.bind(operands, scalars)
     for k in range(operation._operands, len(values)):
         if operation._names[k] not in scalars:

@@ -261,7 +261,9 @@ class Run:
         tensors = _as_tensors(values, proxy)
         if wide:
             # A comparison's numbers take its operands' dtype, though its result is a bool.
-            taken = common(tuple(v.proxy if isinstance(v, Value) else v for v in values))
+            taken = dtype
+            if dtype is torch.bool:
+                taken = common(tuple(v.proxy if isinstance(v, Value) else v for v in values))
             tensors = [t if isinstance(t, torch.Tensor) else _wide_number(t, taken) for t in tensors]
         try:
             data = rule.answer(*tensors)
