@@ -105,21 +105,20 @@ _LAZY = {
     "Operand": "numjit.ahead.operand",
     "TorchOp": "numjit.torch_operator",
     "torch_op": "numjit.torch_operator",
+    "jiterator": "numjit.jiterator",
+    "torch_sharding": "numjit.torch_sharding",
 }
-#: Modules that a user may reach without importing them.
-_MODULES = ("jiterator", "torch_sharding")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY and name not in _MODULES:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    if name in _MODULES:
-        return importlib.import_module(f"numjit.{name}")
-    found = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+    module = importlib.import_module(_LAZY[name])
+    found = globals()[name] = getattr(module, name, module)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_MODULES})
+    return sorted({*globals(), *_LAZY})

@@ -33,6 +33,7 @@ from numjit.functor.signature import MISSING, signs_of, with_signs
 from numjit.launcher.attach import FastCallable, launchable
 from numjit.torch_dispatch import (
     dispatched,
+    eager,
     hand_over,
     is_overridden,
     is_profiled,
@@ -40,7 +41,6 @@ from numjit.torch_dispatch import (
     need_torch,
     profiled,
     token,
-    traceable,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +117,6 @@ class Elementwise(FastCallable):
         return self._functor
 
     @launchable
-    @traceable
     def __call__(
         self,
         *operands: Any,
@@ -164,20 +163,22 @@ class Elementwise(FastCallable):
         """
         plain = shape is None and like is None and dtype is None and device is None
         if is_traced():
-            from numjit.torch_compile import break_graph, call_traced
+            from numjit.torch_compile import break_graph, call_outside, call_traced
 
             if plain:
                 traced = call_traced(self, operands, scalars, out)
             else:
                 traced = break_graph(self, "without operands")
+            if traced is NotImplemented:
+                given = _given(scalars, out=out, shape=shape, like=like, dtype=dtype, device=device)
+                traced = call_outside(self, operands, given)
             if traced is not NotImplemented:
                 return traced
         others: Sequence[Any] = ()
         if out is not None or like is not None:
             others = (*as_tuple(out), like)
         if is_overridden(operands, scalars, others):
-            own = {"out": out, "shape": shape, "like": like, "dtype": dtype, "device": device}
-            given = {**scalars, **{name: value for name, value in own.items() if value is not None}}
+            given = _given(scalars, out=out, shape=shape, like=like, dtype=dtype, device=device)
             return hand_over(self, operands, scalars, others, given)
         request = self.plain_request if plain else autograd.Request(self, shape, like, dtype, device)
         if is_profiled():
@@ -192,6 +193,7 @@ class Elementwise(FastCallable):
             require_classes(self.__name__, given)
             raise
 
+    @eager
     def _run(
         self, request: autograd.Request, operands: Sequence[Any], out: Any, scalars: Mapping[str, Any]
     ) -> Any:
@@ -695,6 +697,11 @@ class Elementwise(FastCallable):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Elementwise:
         return self
+
+
+def _given(scalars: Mapping[str, Any], **own: Any) -> dict[str, Any]:
+    """Return all that a call was given by name."""
+    return {**scalars, **{name: value for name, value in own.items() if value is not None}}
 
 
 def _find(module: str, qualname: str) -> Any:

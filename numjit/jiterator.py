@@ -23,15 +23,15 @@ from numjit.functor.cuda_cpp import CppFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
-from numjit.torch_compile import call_traced
+from numjit.torch_compile import call_outside, call_traced
 from numjit.torch_dispatch import (
     dispatched,
+    eager,
     hand_over,
     is_overridden,
     is_profiled,
     is_traced,
     profiled,
-    traceable,
 )
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
@@ -108,7 +108,6 @@ class _JittedFunction(FastCallable):
         self._operation = Elementwise(functor, {"autotune": False, "opaque": True})
 
     @launchable
-    @traceable
     def __call__(self, *tensors: Any, **kwargs: Any) -> Any:
         """Compute over all elements of the broadcast tensors; gradients are not recorded.
 
@@ -126,6 +125,8 @@ class _JittedFunction(FastCallable):
         if is_traced():
             detached = tuple(t.detach() if hasattr(t, "detach") else t for t in tensors)
             traced = call_traced(self._operation, detached, kwargs, None)
+            if traced is NotImplemented:
+                traced = call_outside(self, tensors, kwargs)
             if traced is not NotImplemented:
                 return traced
         if is_overridden(tensors, kwargs):
@@ -135,6 +136,7 @@ class _JittedFunction(FastCallable):
                 return self._run(tensors, kwargs)
         return self._run(tensors, kwargs)
 
+    @eager
     def _run(self, tensors: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run a call that torch is not reading."""
         name, operands = self._functor.name, len(self._functor.signature.operands)

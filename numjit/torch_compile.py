@@ -18,12 +18,12 @@ from numjit.functor.genuine import genuine_functions
 from numjit.functor.lowered import NotLowerable
 from numjit.functor.signature import ArgumentType
 from numjit.functor.watch import watchers
-from numjit.torch_dispatch import operations, untraced
+from numjit.torch_dispatch import leave_eager_calls_alone, operations
 
 if TYPE_CHECKING:
     from numjit.elementwise import Elementwise
 
-__all__ = ["break_graph", "call_traced", "explain", "generated", "stored"]
+__all__ = ["break_graph", "call_outside", "call_traced", "explain", "generated", "stored"]
 
 #: Holds the functions that were generated: a traced call takes them from here by name.
 generated = types.ModuleType("numjit.generated", "Torch forms of functors, generated under torch.compile.")
@@ -135,20 +135,43 @@ _register._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def break_graph(operation: Elementwise, what: str) -> Any:
-    """Let a compiler go on after the call, which is made as an eager one; `what` completes "a call ..."."""
+    """End a compiler's graph before a call that it has none of; `what` completes "a call ..."."""
     import torch
 
-    untraced()
     torch._dynamo.graph_break(f"{operation.__name__}: numjit has no graph of a call {what}")
     return NotImplemented
+
+
+def _make(call: Any, operands: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    return call(*operands, **given)
+
+
+def _prepare_outside() -> str:
+    """Make what makes a call where no compiler reads; its name in `generated`."""
+    import torch
+
+    if not hasattr(generated, "outside"):
+        vars(generated)["outside"] = torch._dynamo.disable(_make)
+    return "outside"
+
+
+_prepare_outside._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def call_outside(call: Any, operands: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """Make a call that has no graph, outside of any; NotImplemented where Dynamo is not what traces."""
+    import torch
+
+    if not torch.compiler.is_dynamo_compiling():
+        return NotImplemented
+    return getattr(generated, _prepare_outside())(call, operands, given)
 
 
 def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict[str, Any], out: Any) -> Any:
     """Make a call of what a compiler can trace; NotImplemented where the arguments are none of torch's."""
     import torch
 
-    if out is not None:  # what is wrong with it may be found below
-        untraced()
+    leave_eager_calls_alone()
     values = operation._binder.bind(operands, scalars)
     for k in range(operation._operands, len(values)):
         if operation._names[k] not in scalars:

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "dispatched",
+    "eager",
     "hand_over",
     "is_overridden",
     "is_profiled",
     "is_recorded_above",
     "is_traced",
+    "leave_eager_calls_alone",
     "need_torch",
     "operations",
     "profiled",
     "token",
-    "traceable",
     "unseen",
-    "untraced",
 ]
 
 #: Which operation a traced call calls, by the name that it says.
@@ -76,30 +76,30 @@ def is_traced() -> bool:
     return bool(torch.compiler.is_compiling())
 
 
-_traceable: list[types.CodeType] = []
+_eager: list[types.CodeType] = []
 
 
-def traceable(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``__call__`` that Dynamo traces as a part of its caller, or else runs with all that it calls."""
-    _traceable.append(call.__code__)
-    return call
+def eager(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark what makes a call that no compiler reads: Dynamo leaves it alone, with all that it calls."""
+    _eager.append(run.__code__)
+    return run
 
 
-def untraced() -> int:
-    """Let Dynamo go on with a call that it does not trace as with a call of a library that it does not know.
+def leave_eager_calls_alone() -> int:
+    """Tell Dynamo of what is marked as `eager`, which it would compile function by function.
 
-    The answer, or the error, is then the eager one. Else it would compile numjit's own functions one by one.
+    It meets that where a traced call has raised, and is made again.
     """
     from torch._C._dynamo import eval_frame as core
 
     whole = core._FrameExecStrategy(core._FrameAction.SKIP, core._FrameAction.SKIP)
-    for code in _traceable:
+    for code in _eager:
         core.set_code_exec_strategy(code, whole)
-    return len(_traceable)
+    return len(_eager)
 
 
 # Dynamo asks once, while it traces.
-untraced._dynamo_marked_constant = True  # type: ignore[attr-defined]
+leave_eager_calls_alone._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_overridden(operands: Sequence[Any], scalars: Mapping[str, Any], others: Iterable[Any] = ()) -> bool:

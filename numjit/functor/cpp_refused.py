@@ -65,7 +65,7 @@ def _macro_bodies(unit: Unit, tokens: Sequence[Token]) -> list[list[Token]]:
 
 def _check_part(source: Source, tokens: Sequence[Token], own: set[str]) -> None:
     for at, token in enumerate(tokens):
-        if [t.text for t in tokens[at - 2 : at + 1]] == ["numjit", "::", "index"]:
+        if token.text == "index" and [t.text for t in tokens[at - 2 : at]] == ["numjit", "::"]:
             if "".join(t.text for t in tokens[at + 1 : at + 3]) in {"()", "{}"}:
                 source.fail(token.offset, _INDEX)
             continue

@@ -53,7 +53,6 @@ class _UnstableError(Exception):
     """Something without a stable identity was met; whoever knows its name says so."""
 
     def __init__(self, value: Any, reason: str = "") -> None:
-
         self.kind = "class" if isinstance(value, type) else type(value).__qualname__
         self.reason = reason or unstable(value)
         super().__init__(self.message())
@@ -126,7 +125,6 @@ class _Encoder:
         self.add(code.co_consts)
 
     def _add_object(self, value: Any) -> None:
-
         known = self._seen.get(id(value))
         if known is not None:  # recursion, or the same helper twice
             self._write("seen", str(known[0]).encode())
@@ -160,7 +158,6 @@ class _Encoder:
             raise _UnstableError(value)
 
     def _add_class(self, cls: type) -> None:
-
         self._write("named", f"{cls.__module__}.{cls.__qualname__}".encode())
         is_enum = issubclass(cls, enum.Enum)
         if not is_enum and not is_named_tuple(cls):

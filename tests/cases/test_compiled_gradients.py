@@ -202,7 +202,7 @@ def test_a_result_that_is_not_used_has_no_part_in_the_gradient(device):
     """Neither where the compiler sees that it is not, nor where it is returned and left aside."""
     operation = numjit.elementwise(lambda x: (nm.sqrt(x), nm.where(x > 0, nm.sqrt(x), x), x > 0))
     torch._dynamo.reset()
-    compiled = torch.compile(operation, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(operation.__call__, fullgraph=True, backend="aot_eager")
     inside = torch.compile(lambda x: operation(x)[1], fullgraph=True, backend="aot_eager")
     for call in (lambda x: operation(x)[1], lambda x: compiled(x)[1], inside):
         x = torch.tensor([-1.0, 0.0, 4.0], device=device, requires_grad=True)
