@@ -24,7 +24,7 @@ from _thread import start_new_thread as _start_thread
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar
 
-__all__ = ["Task", "adopt", "apart", "called_from", "lock", "runs_apart"]
+__all__ = ["Task", "adopted", "apart", "called_from", "lock", "runs_apart"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -188,7 +188,7 @@ class Task(Generic[T]):
         sys.settrace(threading.gettrace())
         sys.setprofile(threading.getprofile())
         if not self._is_long:
-            adopt()
+            _thread.inside = True
             _gate.enter()
         try:
             self._result.append(self._work())
@@ -220,9 +220,19 @@ class Task(Generic[T]):
         return self._result.pop()
 
 
-def adopt() -> None:
-    """Count the calling thread to the one that started it, and that runs `apart` and waits for it."""
-    _thread.inside = True
+def adopted(work: Callable[[], T]) -> Callable[[], T]:
+    """Return `work` for a thread that this one starts and waits for.
+
+    There it counts to what this thread does `apart`, and knows which line called numjit.
+    """
+    context = contextvars.copy_context()
+    context.run(_called_from.set, called_from())
+
+    def run() -> T:
+        _thread.inside = True
+        return context.run(work)
+
+    return run
 
 
 def apart(work: Callable[[], T]) -> T:
@@ -254,7 +264,8 @@ def called_from() -> tuple[str, int, str, dict[Any, Any]]:
 
 def _caller() -> tuple[str, int, str, dict[Any, Any]]:
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "numjit":
+    inside = ("numjit", "contextlib")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         frame = frame.f_back
     shown = frame.f_globals.setdefault("__warningregistry__", {})
     return frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__", ""), shown

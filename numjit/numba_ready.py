@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import types
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -64,9 +65,27 @@ _loaded: dict[str, types.ModuleType] = {}
 
 def load(modules: Sequence[str]) -> None:
     """Import parts of Numba, or of what imports it, in order; under `numba_ready` but for Numba itself."""
-    for name in modules:
-        if name not in _loaded:
-            _loaded[name] = importlib.import_module(name)
+    missing = [name for name in modules if name not in _loaded]
+    if missing:
+        with _own_warnings_ignored():
+            for name in missing:
+                _loaded[name] = importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _own_warnings_ignored() -> Iterator[None]:
+    """Let no warning about Numba's own lines end their import, where the user made errors of warnings.
+
+    numba-cuda 0.30.4 does when it is imported what NumPy 2.5 deprecates. `warnings.catch_warnings` would
+    take away what other threads change meanwhile.
+    """
+    warnings.filterwarnings("ignore", module=r"numba(_cuda)?\.")
+    mine = warnings.filters[0]
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # a context of another thread's has ended
+            warnings.filters.remove(mine)  # type: ignore[attr-defined]
 
 
 def _load_numba() -> None:

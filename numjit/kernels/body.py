@@ -8,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from numjit import dtypes
+from numjit.codegen.integers import negated
 from numjit.codegen.machine import Machine
 from numjit.codegen.storage import convert, value_type
 from numjit.dtypes import DType
@@ -232,7 +233,7 @@ class Body:
     def _negate(self, value: Any) -> Any:
         # NVVM refuses LLVM's fneg instruction.
         if isinstance(value.type, ir.IntType):
-            return self.builder.neg(value)
+            return negated(self.builder, self.machine, value)
         return self.builder.fsub(value.type(-0.0), value)
 
     def _store(self, k: int, stored: DType, offset: Any, values: Sequence[Any], stride: Any) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from numjit.apart import adopt
+from numjit.apart import adopted
 
 __all__ = ["beside"]
 
@@ -23,10 +23,11 @@ def beside(work: Callable[[], T]) -> Iterator[Callable[[], T]]:
     """
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
+    own = adopted(work)
+
     def run() -> None:
-        adopt()
         try:
-            future.set_result(work())
+            future.set_result(own())
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
             future.set_exception(error)
 

@@ -35,6 +35,7 @@ from tests.cases import (
     same,
 )
 from tests.support import oracle
+from tests.support.magnitudes import MAGNITUDES
 from tests.support.strategies import argument_types
 
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
@@ -250,6 +251,35 @@ def test_smallest_integer_divided_by_minus_one_wraps(dtype, device):
     x, y = tensor([least], dtype, device), tensor([-1], dtype, device)
     assert FLOOR_DIVIDE(x, y).tolist() == [least]
     assert REMAINDER(x, y).tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", [i8, i16, i32, i64], ids=str)
+@pytest.mark.parametrize("name", MAGNITUDES)
+def test_a_magnitude_wraps_wherever_it_is_used(name, dtype, device):
+    # CUDA's assembler leaves -(-32768) at 32768 in what compares or widens it.
+    magnitude = MAGNITUDES[name]
+    info = torch.iinfo(dtype)
+    around = torch.arange(-(2**15), 2**15).clamp(max(info.min, -(2**15)), min(info.max, 2**15))
+    ends = torch.tensor([info.min, info.min + 1, info.max])
+    x = torch.cat([around, ends]).to(dtype).to(device)
+
+    def used(x):
+        return magnitude(x), x < magnitude(x), magnitude(x) < 0, magnitude(x) * 0.5, int(magnitude(x)) // 2
+
+    for found, expected in zip(numjit.elementwise(used)(x), _of_torch(x), strict=True):
+        same(found, expected)
+
+
+def test_the_smallest_integer_arrives_from_a_negated_view(device):
+    x = torch._neg_view(torch.tensor([-(2**15), 5], dtype=i16, device=device))
+    below = numjit.elementwise(lambda x: x < 0)
+    assert below(x).tolist() == [True, True]
+    assert below(x).tolist() == [True, True]
+
+
+def _of_torch(x):
+    size = torch.where(x < 0, -x, x)
+    return size, x < size, size < 0, size * 0.5, size.long() // 2
 
 
 def _smaller(x, y):

@@ -16,6 +16,7 @@ from numjit.plan.choose import choose
 from numjit.plan.coalesce import coalesce
 from numjit.semantics.category import Category
 from numjit.toolchain import disassembly
+from tests.support.magnitudes import MAGNITUDES
 from tests.support.sass import Cubin, tool
 
 if importlib.util.find_spec("numba_cuda") is None:
@@ -80,3 +81,13 @@ def test_machine_code_as_text(monkeypatch):
     monkeypatch.setattr(disassembly.sysconfig, "get_path", lambda kind: "/nonexistent")
     with pytest.raises(ToolchainError, match="pip install nvidia-cuda-cuobjdump"):
         disassembly.sass(b"")
+
+
+@pytest.mark.parametrize("name", MAGNITUDES)
+def test_no_magnitude_of_16_bits_is_left_to_the_assembler(name):
+    magnitude = MAGNITUDES[name]
+    below = numjit.elementwise(lambda x: x < magnitude(x))
+    code = linked(below, (dtypes.int16,), (dtypes.bool_,), ptx=True).decode()
+    assert "abs.s16" not in code
+    assert "neg.s16" not in code
+    assert "setp.gt.s16" in code or "setp.lt.s16" in code

@@ -8,12 +8,13 @@ an operation by trying it a little off; where an error could tip a comparison, t
 from __future__ import annotations
 
 import dataclasses
+import operator
 import warnings
 from typing import Any
 
 import torch
 
-from tests.fuzz.rules import RULES, common, tensor_of
+from tests.fuzz.rules import RULES, common, negated, tensor_of
 from tests.fuzz.tree import Assign, Branch, Exit, Loop, Node, Tree
 
 __all__ = ["RefusedError", "UndecidedError", "Value", "evaluate"]
@@ -72,7 +73,9 @@ def operand_value(tensor: torch.Tensor) -> Value:
 
 
 def _to_computed(tensor: torch.Tensor) -> torch.Tensor:
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+    bare = torch._neg_view(tensor.detach()) if tensor.is_neg() else tensor.detach()
+    plain = bare.cpu().resolve_conj()
+    plain = negated(plain) if tensor.is_neg() else plain
     if tensor.dtype == torch.uint64:
         return plain.contiguous().view(torch.int64)
     return plain.to(computed(tensor.dtype))
@@ -114,6 +117,8 @@ def _proxy(rule: Any, values: list[Any]) -> Any:
         dtype = torch.bool
     elif rule.name == "int":
         dtype = torch.int64
+    elif rule.name == "float":
+        dtype = common_dtype if kind == "f" else torch.get_default_dtype()
     elif (not rule.integral and not (dtype.is_floating_point or dtype.is_complex)) or (
         rule.name == "nm.angle" and not dtype.is_floating_point
     ):
@@ -242,7 +247,11 @@ class Run:
 
     def apply(self, rule: Any, values: list[Any]) -> Any:
         if rule.logical:
-            values = [self.truth(value) for value in values]
+            truths = [self.truth(value) for value in values]
+            if rule.arity == 2 and self.cpp is None and any(map(operator.is_not, truths, values)):
+                # Of what are no bools Python answers one or the other.
+                return self.choose(truths[0], *(values if rule.name == "or" else values[::-1]))
+            values = truths
         if _numbers_only(values):
             return self.numbers(rule, values)
         if self.cpp is not None and not rule.logical:
@@ -294,6 +303,9 @@ class Run:
             raise UndecidedError(f"{rule.name} of plain numbers: {error}") from None
         if isinstance(result, complex):
             raise UndecidedError("a complex number")
+        if rule.name in ("max", "min") and len({type(value) for value in values}) > 1:
+            # An argument's type is known when the functor is compiled, and which of the two it is, is not.
+            raise UndecidedError("one of two kinds of numbers")
         if isinstance(result, int) and not -(2**63) <= result < 2**63:
             raise UndecidedError("an integer beyond 64 bits")
         return result
@@ -311,8 +323,9 @@ class Run:
         )
         if data.dtype.is_complex and rule.name not in _EXACT:
             ulps = max(ulps, 8.0)
-        if self.cpp is not None and self.fused and data.dtype in (torch.int32, torch.int64):
-            # Signed integers that overflow are C++'s undefined behaviour, which NVRTC makes use of.
+        if self.cpp is not None and self.fused and data.dtype in (torch.int16, torch.int32, torch.int64):
+            # Signed integers that overflow are C++'s undefined behaviour, which NVRTC makes use of; CUDA's
+            # assembler does not wrap -x and abs(x) of 16 bits.
             unsure = _either(unsure, _overflows(rule, tensors, data.dtype))
         error: torch.Tensor | None = None
         if any(isinstance(v, Value) and v.error is not None for v in values) and rule.name not in _EXACT:
@@ -370,6 +383,8 @@ class Run:
 
     def choose(self, condition: Any, yes: Any, no: Any) -> Any:
         condition = self.truth(condition)
+        if yes is no:
+            return yes
         if not isinstance(condition, Value):
             if (
                 isinstance(yes, Value) is isinstance(no, Value)
@@ -445,7 +460,7 @@ class Run:
                     if isinstance(count, Value | float):
                         raise UndecidedError("a loop of a varying number of rounds")
                     if count == 0:
-                        self.unreached(inner, {**names, name: 0})
+                        self.unreached(inner, {**names, name: 0}, names)
                     for k in range(count):
                         names[name] = k
                         before = dict(names)
@@ -458,10 +473,13 @@ class Run:
                 case Branch(node, inner, other):
                     condition = self.truth(self.expression(node, names))
                     if not isinstance(condition, Value):
-                        self.unreached(other if condition else inner, dict(names))
-                        returned = self.body(inner if condition else other, names)
+                        taken, untaken = (inner, other) if condition else (other, inner)
+                        before = dict(names)
+                        returned = self.body(taken, names)
                         if returned is not None:
+                            self.unreached((*untaken, *body[place + 1 :]), before, names, returned)
                             return returned
+                        self.unreached(untaken, before, names)
                         continue
                     rest = body[place + 1 :]
                     yes, no = dict(names), dict(names)
@@ -480,12 +498,21 @@ class Run:
                             names[name] = self.choose(condition, yes[name], no[name])
         return None
 
-    def unreached(self, body: tuple[Any, ...], names: dict[str, Any]) -> None:
-        """Refuse to judge what stands where no run comes and has no type: a compiler may see it or not."""
+    def unreached(
+        self, body: tuple[Any, ...], names: dict[str, Any], reached: dict[str, Any], results: Any = None
+    ) -> None:
+        """Refuse to judge what stands where no run comes and has a type that may count, or has none."""
         try:
-            self.body(body, names)
+            returned = self.body(body, names)
         except RefusedError as error:
             raise UndecidedError(f"refused, and never reached: {error}") from None
+        if returned is None:
+            self.check_kinds(reached, {name: names[name] for name in reached})
+        elif results is None:
+            raise UndecidedError("results that are never reached, whose kinds may count")
+        else:
+            for mine, other in zip(results, returned, strict=True):
+                self.same_kind(mine, other)
 
     def check_kinds(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         """Refuse to judge a loop that changes the kind of a variable: it has one type in the functor."""
@@ -546,6 +573,9 @@ def evaluate(
     if cpp is not None:
         for name in tree.operands:
             value = names[name]
+            if isinstance(value, Value) and cpp in NARROW and (fused or value.proxy.ndim):
+                # An array's element is converted; what has no dimensions is a number on the CPU.
+                value = dataclasses.replace(value, data=value.data.to(cpp).to(computed(cpp)))
             names[name] = run.element(value)
             if isinstance(value, Value) and value.data.dtype.is_floating_point and not cpp.is_floating_point:
                 raise UndecidedError("a float operand in an integer template")

@@ -9,9 +9,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 
-__all__ = ["CPP_HELPERS", "RULES", "Rule", "common", "promoted", "tensor_of"]
+__all__ = ["CPP_HELPERS", "RULES", "Rule", "common", "negated", "promoted", "tensor_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +127,43 @@ def _rank(value: Any) -> int:
     return [bool, int, float, complex].index(type(value))
 
 
+def negated(x: Any) -> Any:
+    """Answer as ``-x``, which torch's vectors of complex numbers compute as ``0 - x``: without 0's sign."""
+    return torch.complex(-x.real, -x.imag) if x.is_complex() else -x
+
+
+def _sinc(x: torch.Tensor) -> torch.Tensor:
+    """Answer as ``torch.sinc``, whose second derivative at 0 is 0."""
+    if not x.is_floating_point():
+        return torch.sinc(x)
+    near = x.abs() < 1e-3
+    square = (math.pi * torch.where(near, x, torch.zeros_like(x))) ** 2
+    series = 1 - square / 6 * (1 - square / 20 * (1 - square / 42))
+    return torch.where(near, series, torch.sinc(torch.where(near, torch.ones_like(x), x)))
+
+
+def _i0(x: torch.Tensor) -> torch.Tensor:
+    """Answer as ``torch.i0``, which is NaN at infinities."""
+    return torch.where(torch.isinf(x), x.abs(), torch.i0(x))
+
+
+def _fmod(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Answer as ``torch.fmod``, which is NaN where the quotient of floats is huge."""
+    if not x.is_floating_point():
+        return torch.fmod(x, y)
+    wide = [value.to(torch.float64).numpy() for value in (x, y)]  # in which it is exact
+    with numpy.errstate(all="ignore"):
+        return torch.from_numpy(numpy.asarray(numpy.fmod(*wide))).to(x.dtype)
+
+
+def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Answer as ``torch.remainder``, likewise."""
+    if not x.is_floating_point():
+        return torch.remainder(x, y)
+    rest = _fmod(x, y)
+    return torch.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
 def _safe(function: Callable[[Any, Any], Any], of_minus_one: Callable[[Any], Any]) -> Callable[..., Any]:
     """Integers: 0 where the divisor is 0, and no trap where it is -1; see docs/semantics.md."""
 
@@ -218,7 +256,7 @@ def _operators() -> None:
         )
     )
     floordiv = _safe(torch.floor_divide, o.neg)
-    mod = _safe(torch.remainder, torch.zeros_like)
+    mod = _safe(_remainder, torch.zeros_like)
     _add(Rule("//", 2, "({} // {})", floordiv, _numbers_floordiv, smooth=False))
     _add(Rule("%", 2, "({} % {})", mod, _numbers_mod, smooth=False))
     _add(Rule("**", 2, "({} ** {})", o.pow, o.pow, ulps=8, kinds="bifc", second="exponent"))
@@ -248,7 +286,7 @@ def _operators() -> None:
                 asks=True,
             )
         )
-    _add(Rule("neg", 1, "(-{})", o.neg, o.neg, "(-{})", 0, "bifc"))
+    _add(Rule("neg", 1, "(-{})", negated, o.neg, "(-{})", 0, "bifc"))
     _add(Rule("pos", 1, "(+{})", o.pos, o.pos, "(+{})", 0, "bifc"))
     _add(Rule("~", 1, "(~{})", torch.bitwise_not, o.invert, "(~{})", 0, "bi", "i"))
     truth = lambda x: x != 0  # noqa: E731
@@ -439,7 +477,7 @@ def _functions() -> None:
         ("hypot", "hypot", 4),
         ("pow", "pow", 8),
     ):
-        answer = promoted(_unary(torch_name), floating=True)
+        answer = promoted(_fmod if name == "fmod" else _unary(torch_name), floating=True)
         number = _number_of(getattr(math, name), answer)
         cpp = f"std::{name}({{}}, {{}})" if name in ("atan2", "hypot", "copysign") else ""
         _add(
@@ -473,7 +511,8 @@ def _functions() -> None:
         )
     for name, ulps in _NM_UNARY.items():
         kinds = _KINDS.get(name, "bifc")
-        answer = torch.nn.functional.softplus if name == "softplus" else _unary(name)
+        own = {"softplus": torch.nn.functional.softplus, "sinc": _sinc, "i0": _i0}
+        answer = own.get(name) or _unary(name)
         integral = name in ("sign", "sgn", "square", "floor", "ceil", "trunc", "bitwise_not")
         _add(
             Rule(
@@ -512,7 +551,7 @@ def _functions() -> None:
         if name == "lcm":
             answer = promoted(_lcm)
         if name in ("fmod", "remainder"):
-            answer = _safe(_unary(torch_name), torch.zeros_like)
+            answer = _safe(_fmod if name == "fmod" else _remainder, torch.zeros_like)
         _add(
             Rule(
                 f"nm.{name}",

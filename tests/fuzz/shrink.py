@@ -70,7 +70,6 @@ def _nodes(statement: Any) -> Iterator[Node]:
 def shrink(trial: Trial, mismatch: Mismatch, seconds: float = 30.0) -> tuple[Trial, Mismatch]:
     """Return the smallest trial found that fails in the same way, and how it fails."""
     end = time.monotonic() + seconds
-    kind = mismatch.way.partition(",")[0], type(mismatch.__cause__)
     changed = True
     while changed and time.monotonic() < end:
         changed = False
@@ -81,7 +80,7 @@ def shrink(trial: Trial, mismatch: Mismatch, seconds: float = 30.0) -> tuple[Tri
             try:
                 smaller.run()
             except Mismatch as again:
-                if (again.way.partition(",")[0], type(again.__cause__)) == kind:
+                if again.kind == mismatch.kind:
                     trial, mismatch, changed = smaller, again, True
                     break
             except Exception:  # noqa: BLE001 -- half a tree, such as one that names what is gone

@@ -111,22 +111,36 @@ class Tree:
             yield from helper.node.walk()
 
     def has_dead_code(self) -> bool:
-        """Return whether a variable is assigned that no result or condition depends on."""
-        live: set[str] = set()
-        assigned: dict[str, set[str]] = {}
-        for statement in self.statements():
-            nodes = getattr(statement, "results", None) or (statement.node,)
-            names = {inner.name for node in nodes for inner in node.walk()}
-            if isinstance(statement, Assign):
-                assigned.setdefault(statement.name, set()).update(names)
-            else:
-                live |= names
-        reached: set[str] = set()
-        while live - reached:
-            name = (live - reached).pop()
-            reached.add(name)
-            live |= assigned.get(name, set())
-        return any(name not in reached for name in assigned)
+        """Return whether something is assigned that is not read before it is assigned again, or at all."""
+        dead: list[Assign] = []
+        _live_before(self.body, frozenset(), dead)
+        return bool(dead)
+
+
+def _names(*nodes: Node) -> frozenset[str]:
+    return frozenset(inner.name for node in nodes for inner in node.walk())
+
+
+def _live_before(body: tuple[Any, ...], live: frozenset[str], dead: list[Assign]) -> frozenset[str]:
+    """Return the names that a body reads or leaves `live`; adds what it assigns in vain to `dead`."""
+    for statement in reversed(body):
+        match statement:
+            case Exit(results):
+                live = _names(*results)
+            case Assign(name, node, symbol):
+                if name not in live:
+                    dead.append(statement)
+                    continue
+                live = (live if symbol else live - {name}) | _names(node)
+            case Branch(node, inner, other):
+                arms = (_live_before(arm, live, dead) for arm in (inner, other))
+                live = frozenset().union(_names(node), *arms)
+            case Loop(name, node, inner):
+                around = live
+                while (grown := around | _live_before(inner, around, [])) != around:
+                    around = grown
+                live = (_live_before(inner, around, dead) | live | _names(node)) - {name}
+    return live
 
 
 # --------------------------------------------------------------------------------------------- Python
@@ -195,8 +209,8 @@ def python_text(tree: Tree) -> str:
 
 
 def _cpp_number(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if isinstance(value, bool):  # an integer, as arithmetic has it
+        return "1LL" if value else "0LL"
     if isinstance(value, float) and not math.isfinite(value):
         return "NAN" if math.isnan(value) else f"({'-' if value < 0 else ''}INFINITY)"
     text = f"{value!r}LL" if isinstance(value, int) else repr(value)

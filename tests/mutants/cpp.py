@@ -113,6 +113,13 @@ MUTANTS = [
         f"{TEXTS}::test_an_expression_is_told_how_a_functor_is_written",
     ),
     Mutant(
+        "B16 a thread beside does not know who called",
+        "numjit/apart.py",
+        "    context.run(_called_from.set, called_from())\n",
+        "",
+        "tests/unit/test_first_call.py::test_work_beside_knows_the_line_that_called",
+    ),
+    Mutant(
         "B17 funnel shifts",
         "numjit/functor/include/host.h",
         "return shift >= 32u ? low :",

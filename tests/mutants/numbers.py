@@ -16,6 +16,13 @@ MUTANTS = [
         _TESTS + "test_int_of_an_element_is_an_int64",
     ),
     Mutant(
+        "A3 magnitudes of 16 bits are left to the assembler",
+        "numjit/codegen/integers.py",
+        "if not machine.is_ptx or x.type.width != 16:",
+        "if True:",
+        "tests/compile/test_derived_kernels.py::test_no_magnitude_of_16_bits_is_left_to_the_assembler",
+    ),
+    Mutant(
         "A9 integers beyond 64 bits are left to Numba",
         _SCALARS + "session.py",
         "if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:",

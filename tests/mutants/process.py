@@ -10,6 +10,13 @@ _TESTS = "tests/cases/test_interrupts_forks_shutdown.py"
 
 MUTANTS = [
     Mutant(
+        "B19 what numba-cuda warns of when it is imported ends a call",
+        "numjit/numba_ready.py",
+        "        with _own_warnings_ignored():\n",
+        "        with contextlib.nullcontext():\n",
+        "tests/unit/test_first_call.py::test_a_module_of_numbas_that_warns_is_imported_where_warnings_are_errors",
+    ),
+    Mutant(
         "D2 an interrupted call does not wait for its threads",
         "numjit/cpu/pool.py",
         """            job.is_closed = True

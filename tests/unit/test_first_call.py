@@ -2,6 +2,7 @@
 
 import gc
 import importlib.metadata
+import inspect
 import os
 import pathlib
 import shutil
@@ -11,6 +12,7 @@ import threading
 
 import pytest
 
+from numjit.apart import called_from
 from numjit.cache import keys
 from numjit.toolchain.beside import beside
 from numjit.toolchain.collector import collection_paused
@@ -279,8 +281,33 @@ def test_work_runs_beside_and_its_error_is_raised_where_its_result_is_asked_for(
         result()
 
 
+def test_work_beside_knows_the_line_that_called():
+    with beside(called_from) as result:
+        file, line, module, _ = result()
+    assert (file, module) == (__file__, __name__)
+    assert 0 < inspect.currentframe().f_lineno - line < 5
+
+
 def test_an_error_of_the_body_waits_for_the_thread():
     ended = []
     with pytest.raises(KeyError), beside(lambda: ended.append(1)):
         raise KeyError
     assert ended == [1]
+
+
+def test_a_module_of_numbas_that_warns_is_imported_where_warnings_are_errors(tmp_path):
+    # As numba-cuda 0.30.4 does with NumPy 2.5.
+    (tmp_path / "warns_when_imported.py").write_text(
+        "import warnings\nwarnings.warn('old', DeprecationWarning, stacklevel=1)\n"
+    )
+    code = f"""
+import warnings
+import numba
+from numjit.numba_ready import load, numba_ready
+numba.__path__.append({str(tmp_path)!r})
+before = list(warnings.filters)
+with numba_ready():
+    load(["numba.warns_when_imported"])
+print(warnings.filters == before)
+"""
+    assert in_process(code, PYTHONWARNINGS="error") == "True"

@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from numjit import dtypes
+from numjit.codegen.integers import negated, wrapping
 from numjit.codegen.machine import HOST, Machine
 from numjit.codegen.storage import convert, value_type
 from numjit.dtypes import DType
@@ -85,14 +86,16 @@ class Emitter:
         b = self.builder
         if dtype.is_complex:
             return b.fadd(x[0], y[0]), b.fadd(x[1], y[1])
-        return b.fadd(x, y) if dtype.is_floating else b.or_(x, y) if dtype.kind == "b" else b.add(x, y)
+        if dtype.kind == "b":
+            return b.or_(x, y)
+        return b.fadd(x, y) if dtype.is_floating else wrapping(b, self.machine, "add", x, y)
 
     def sub(self, dtype: DType, x: Any, y: Any) -> Any:
         """Difference of numbers."""
         b = self.builder
         if dtype.is_complex:
             return b.fsub(x[0], y[0]), b.fsub(x[1], y[1])
-        return b.fsub(x, y) if dtype.is_floating else b.sub(x, y)
+        return b.fsub(x, y) if dtype.is_floating else wrapping(b, self.machine, "sub", x, y)
 
     def mul(self, dtype: DType, x: Any, y: Any) -> Any:
         """Multiply; logical and of bools."""
@@ -100,7 +103,9 @@ class Emitter:
         if dtype.is_complex:
             real = b.fsub(b.fmul(x[0], y[0]), b.fmul(x[1], y[1]))
             return real, b.fadd(b.fmul(x[0], y[1]), b.fmul(x[1], y[0]))
-        return b.fmul(x, y) if dtype.is_floating else b.and_(x, y) if dtype.kind == "b" else b.mul(x, y)
+        if dtype.kind == "b":
+            return b.and_(x, y)
+        return b.fmul(x, y) if dtype.is_floating else wrapping(b, self.machine, "mul", x, y)
 
     def truediv(self, dtype: DType, x: Any, y: Any) -> Any:
         """Quotient of floats or complex numbers."""
@@ -173,7 +178,7 @@ class Emitter:
         adjust = b.and_(b.icmp_signed("!=", rest, zero), signs_differ)
         quotient = b.select(adjust, b.sub(quotient, one), quotient)
         rest = b.select(adjust, b.add(rest, safe), rest)
-        quotient = b.select(by_minus_one, b.sub(zero, x), quotient)
+        quotient = b.select(by_minus_one, negated(b, self.machine, x), quotient)
         return b.select(by_zero, zero, quotient), b.select(by_zero, zero, rest)
 
     def neg(self, dtype: DType, x: Any) -> Any:
@@ -182,7 +187,7 @@ class Emitter:
             return self.neg(dtype.real, x[0]), self.neg(dtype.real, x[1])
         if dtype.is_floating:  # NVVM's dialect has no fneg
             return self.builder.fsub(self.constant(dtype, -0.0), x)
-        return self.builder.neg(x)
+        return negated(self.builder, self.machine, x)
 
     def abs(self, dtype: DType, x: Any) -> Any:
         """Magnitude; of complex numbers it is real."""
@@ -192,7 +197,7 @@ class Emitter:
             return self.math("fabs", dtype, x)
         if dtype.kind == "i":
             negative = self.builder.icmp_signed("<", x, self.constant(dtype, 0))
-            return self.builder.select(negative, self.builder.neg(x), x)
+            return self.builder.select(negative, self.neg(dtype, x), x)
         return x
 
     # -------------------------------------------------------------------------- powers
