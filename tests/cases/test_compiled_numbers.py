@@ -94,6 +94,35 @@ def test_functions_of_complex_numbers_are_the_eager_ones_and_break_no_graph(devi
     check(OF_COMPLEX, torch.tensor([1 + 1j, -2.0], device=device), tmp_path)
 
 
+#: Functions of complex elements, and points where some of torch's lose their digits or their zeros' signs.
+COMPLEX_FUNCTIONS = [
+    "cmath.exp(x)", "cmath.log(x)", "cmath.log10(x)", "cmath.sqrt(x)", "cmath.sin(x)", "cmath.cos(x)", "cmath.tan(x)",
+    "cmath.asin(x)", "cmath.acos(x)", "cmath.atan(x)", "cmath.sinh(x)", "cmath.cosh(x)", "cmath.tanh(x)",
+    "cmath.asinh(x)", "cmath.acosh(x)", "cmath.atanh(x)", "nm.expm1(x)", "nm.log1p(x)", "nm.sigmoid(x)", "nm.sgn(x)", "nm.sinc(x)", "nm.rsqrt(x)", "x**2.5",
+    "-x * x + x / (1 - x)", "x**3 - x.conjugate() * abs(x)", "nm.where(abs(x) > 1, x, 1j * x)",
+]  # fmt: skip
+POINTS = [0.3 - 0.5j, -1.8e-12 + 7e-12j, 4e-20j, 1.5 - 1e-9j, -0.7 + 2e4j, complex(-3.5, -0.0), -20 + 1j]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("text", COMPLEX_FUNCTIONS)
+def test_functions_of_complex_elements_are_the_eager_ones(text, dtype, device, tmp_path):
+    operation = numjit.elementwise(written("def block(x)", [text], tmp_path))
+    x = torch.tensor(POINTS, dtype=dtype, device=device, requires_grad=True)
+    torch._dynamo.reset()
+    call = torch.compile(operation, fullgraph=True, backend="aot_eager")
+    eps = torch.finfo(dtype).eps
+    eager, compiled = operation(x), call(x)
+    torch.testing.assert_close(compiled, eager, rtol=32 * eps, atol=0, equal_nan=True)
+    for found, wanted in zip(_gradient(compiled, x), _gradient(eager, x), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=64 * eps, atol=1e-30, equal_nan=True)
+
+
+def _gradient(result, x):
+    result = torch.view_as_real(result) if result.is_complex() else result
+    return torch.view_as_real(torch.autograd.grad(result.sum(), x)[0])
+
+
 def test_a_function_that_torch_lacks_leaves_one_operation_and_explain_says_why(device):
     operation = numjit.elementwise(lambda x, *, k: x + math.gamma(k))
     x = torch.tensor([1.0, 2.0], device=device)

@@ -13,6 +13,13 @@ _NUMPY = f"{_COMPLEX}::test_python_functors_answer_as_numpy"
 
 MUTANTS = [
     Mutant(
+        "A18 functions of complex elements are torch's when compiled",
+        "numjit/functor/scalars/see_through.py",
+        "        if domain.is_complex and not is_plain and _is_left_to_numjit(key, values):\n",
+        "        if False:\n",
+        "tests/cases/test_compiled_numbers.py::test_functions_of_complex_elements_are_the_eager_ones",
+    ),
+    Mutant(
         "A7 torch differentiates the torch form",
         "numjit/torch_compile.py",
         "    if active:\n        try:",

@@ -8,6 +8,7 @@ of a known number of turns are unrolled; functions are inlined.
 
 from __future__ import annotations
 
+import cmath
 import functools
 import math
 import operator
@@ -64,6 +65,26 @@ def _of_constants(key: Any, rule: Any, numbers: Sequence[Any]) -> Any:
             found = getattr(numbers[0], "conjugate" if name == "conj" else name)
             return found() if name in METHODS else found
     return key(*numbers)
+
+
+#: Functions of complex numbers that torch computes as exactly as numjit.
+_EXACT_OF_COMPLEX = frozenset(
+    {numjit_math.where, numjit_math.square, numjit_math.angle, numjit_math.isnan, numjit_math.isinf,
+     numjit_math.isfinite, cmath.phase, cmath.isnan, cmath.isinf, cmath.isfinite}
+)  # fmt: skip
+
+
+def _is_left_to_numjit(key: Any, values: Sequence[Value | None]) -> bool:
+    """Whether torch's function of complex numbers is no replacement for numjit's.
+
+    Some lose all digits near 0 on a GPU, or answer otherwise at infinities and zeros; and since torch's
+    compiler has no code of its own for complex numbers, each would be a pass over memory.
+    """
+    if key in POWERS:
+        exponent = values[1]
+        return exponent is None or exponent.constant not in range(-2, 5)
+    module = getattr(key, "__module__", None)
+    return module in ("cmath", "math", "numjit.math") and key not in _EXACT_OF_COMPLEX
 
 
 _NAMES = re.compile(r"\bv\d+\b")
@@ -193,6 +214,8 @@ class Program:
         domain, result = rule.resolve(kinds)
         if key not in CODES:
             raise NotLowerable(f"{rule.name} has no counterpart in torch")
+        if domain.is_complex and not is_plain and _is_left_to_numjit(key, values):
+            raise NotLowerable(f"{rule.name} of complex numbers is computed better by numjit")
         if rule.name in ("math.nextafter", "numjit.math.nextafter"):
             compute = domain if domain.itemsize < 4 else domain.compute
         else:
