@@ -10,7 +10,7 @@ import pathlib
 import sys
 import time
 
-from tests.fuzz.generate import PROFILES
+from tests.fuzz.generate import PROFILES, pairs
 from tests.fuzz.rules import RULES
 from tests.fuzz.session import run_worker
 
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--trees", type=int, help="stop after so many trials")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--profile", choices=[p.name for p in PROFILES])
+    parser.add_argument("--pair", nargs=2, metavar=("RULE", "DTYPE"), help="one rule of one dtype alone")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--shrink", type=float, default=30.0, help="seconds to make one failure smaller")
     parser.add_argument("--json", type=pathlib.Path, help="where to write the counts")
@@ -53,14 +54,19 @@ def main() -> int:
     for (_, outcome), count in outcomes.items():
         found[outcome] += count
     rules_met = {rule for rule, _ in met}
+    every = pairs()
     counts = {
         "device": arguments.device, "seed": arguments.seed, "seconds": round(time.monotonic() - start),
         "trials": sum(outcomes.values()), "distinct trees": len(trees), **found,
-        "rules met": f"{len(rules_met)} of {len(RULES)}", "pairs of rule and dtype": len(met),
+        "rules met": f"{len(rules_met)} of {len(RULES)}",
+        "pairs of rule and dtype": f"{len(set(every) & set(met))} of {len(every)}",
     }  # fmt: skip
     if arguments.json:
-        never = sorted(set(RULES) - rules_met)
-        arguments.json.write_text(json.dumps({**counts, "rules never met": never}, indent=1) + "\n")
+        never = {
+            "rules never met": sorted(set(RULES) - rules_met),
+            "pairs never met": [" ".join(pair) for pair in every if pair not in met],
+        }
+        arguments.json.write_text(json.dumps({**counts, **never}, indent=1) + "\n")
     print(", ".join(f"{name}: {value}" for name, value in counts.items()))
     return 1 if failures else 0
 

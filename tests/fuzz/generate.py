@@ -13,7 +13,17 @@ import torch
 from tests.fuzz.rules import RULES, Rule
 from tests.fuzz.tree import Assign, Branch, Exit, Helper, Loop, Node, Tree
 
-__all__ = ["PROFILES", "Call", "Layout", "Profile", "random_call", "random_tree"]
+__all__ = [
+    "PROFILES",
+    "Call",
+    "Layout",
+    "Profile",
+    "directed_tree",
+    "pair_profile",
+    "pairs",
+    "random_call",
+    "random_tree",
+]
 
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -135,7 +145,12 @@ class _Generator:
         if self.helpers and self.chance(0.12):
             helper = self.rng.choice(self.helpers)
             return Node("helper", helper.name, tuple(self.element(depth - 1) for _ in helper.parameters))
-        rule = self.rule()
+        return self.applied(self.rule(), depth)
+
+    def applied(self, rule: Rule, depth: int) -> Node:
+        """Return a rule of elements, of numbers where it takes them, or of conditions."""
+        if rule.logical:
+            return Node("rule", rule.name, tuple(self.condition(depth - 1) for _ in range(rule.arity)))
         children = [self.element(depth - 1)]
         if rule.second == "exponent":
             exponents = [e for e in EXPONENTS if (isinstance(e, int) and e >= 0) or not self.only_ints()]
@@ -244,6 +259,35 @@ class _Generator:
             results[0] = self.condition(1)
         body.append(Exit(tuple(results)))
         return Tree(operands, tuple(body), scalars, captures, tuple(self.helpers))
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Return every rule with the name of every dtype that trees have it with."""
+    return [(rule, dtype) for rule, dtype in sorted(_PROFILE_OF)]
+
+
+_PROFILE_OF = {
+    (rule.name, dtype): profile
+    for profile in reversed(PROFILES)
+    if not profile.smooth
+    for rule in RULES.values()
+    if set(rule.kinds) & set(profile.kinds)
+    for dtype in profile.dtypes
+}
+
+
+def pair_profile(pair: tuple[str, str]) -> Profile:
+    """Return the profile that has a rule with a dtype."""
+    profile = _PROFILE_OF[pair]
+    return dataclasses.replace(profile, dtypes=(pair[1],), mixed=False)
+
+
+def directed_tree(rng: random.Random, profile: Profile, name: str) -> Tree:
+    """Draw a tree of one rule of elements."""
+    made, rule = _Generator(rng, profile, collections.Counter()), RULES[name]
+    operands = tuple("xyz"[: rng.randrange(max(rule.arity, 1), 4)])
+    made.elements = list(operands)
+    return Tree(operands, (Exit((made.applied(rule, 1),)),))
 
 
 def random_tree(rng: random.Random, profile: Profile, counts: collections.Counter[str]) -> Tree:

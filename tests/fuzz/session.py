@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
-from tests.fuzz.generate import PROFILES, random_call, random_tree
+from tests.fuzz.generate import PROFILES, directed_tree, pair_profile, pairs, random_call, random_tree
 from tests.fuzz.rules import RULES
 from tests.fuzz.shrink import script, shrink
 from tests.fuzz.tree import Assign, python_text
@@ -49,14 +49,23 @@ class Report:
 
 
 def trial_of(
-    seed: int, device: str, counts: collections.Counter[str], profile: str | None = None
+    seed: int,
+    device: str,
+    counts: collections.Counter[str],
+    profile: str | None = None,
+    pair: tuple[str, str] | None = None,
 ) -> tuple[str, Trial]:
-    """Return the trial of a seed, and its profile's name; the same for the same seed and counts."""
+    """Return the trial of a seed, and its profile's name; the same for the same seed and counts.
+
+    Of a pair of rule and dtype it is of that rule, with operands of that dtype.
+    """
     rng = random.Random(seed)
     chosen = rng.choices(PROFILES, [p.weight for p in PROFILES])[0]
     if profile is not None:
         chosen = next(p for p in PROFILES if p.name == profile)
-    tree = random_tree(rng, chosen, counts)
+    if pair is not None:
+        chosen = pair_profile(pair)
+    tree = random_tree(rng, chosen, counts) if pair is None else directed_tree(rng, chosen, pair[0])
     call = random_call(rng, chosen, tree)
     # Compiling and deriving take seconds where a call takes a tenth of one.
     trial = Trial(
@@ -72,7 +81,7 @@ def trial_of(
 
 def fuzz(
     first: int, *, seconds: float, limit: int | None = None, device: str = "cpu", profile: str | None = None,
-    shrinking: float = 30.0, step: int = 1,
+    shrinking: float = 30.0, step: int = 1, pair: tuple[str, str] | None = None,
 ) -> Iterator[Report]:  # fmt: skip
     """Yield the report after every trial, until the time is over or `limit` trials are made.
 
@@ -84,19 +93,28 @@ def fuzz(
         Of the whole run.
     shrinking
         Seconds that making one failure smaller may take.
+    profile, pair
+        Trees of one kind alone, or of one rule with one dtype. Otherwise every second tree is of a pair,
+        until each of this process's has been judged (or could not be, three times).
     """
     report, end, seed = Report(), time.monotonic() + seconds, first
+    pending = collections.deque((one, 3) for one in pairs()[first % step :: step])
+    if profile is not None or pair is not None:
+        pending.clear()
     counts: collections.Counter[str] = collections.Counter()
     made = 0
     while time.monotonic() < end and (limit is None or made < limit):
         # A tree depends on its seed alone, so that a failure can be drawn again.
-        name, trial = trial_of(seed, device, collections.Counter(), profile)
+        directed, tries = pair, 1
+        if pending and made % 2:
+            directed, tries = pending.popleft()
+        name, trial = trial_of(seed, device, collections.Counter(), profile, directed)
         try:
             outcome = trial.run()
         except Mismatch as mismatch:
             outcome = "mismatch"
             trial, mismatch = shrink(trial, mismatch, shrinking)
-            report.failures.append(script(trial, mismatch, seed))
+            report.failures.append(script(trial, mismatch, f"{seed} {' '.join(directed or ())}".strip()))
         except Exception:  # noqa: BLE001 -- the run goes on, and fails for it
             report.failures.append(f"# seed {seed}: the fuzzer itself failed\n{traceback.format_exc()}")
             outcome = "error"
@@ -110,6 +128,11 @@ def fuzz(
                     counts[rule] += 1
                     for dtype in set(trial.call.dtypes):
                         report.met[rule, dtype] += 1
+        if directed is not None:
+            if outcome in ("same", "refused"):
+                report.met[directed] += 1
+            elif outcome == "undecided" and tries > 1:
+                pending.append((directed, tries - 1))
         yield report
         made += 1
         seed += step
@@ -126,6 +149,7 @@ def run_worker(arguments: argparse.Namespace, worker: int) -> Report:
         limit=None if arguments.trees is None else -(-arguments.trees // arguments.workers),
         device=arguments.device,
         profile=arguments.profile,
+        pair=tuple(arguments.pair) if arguments.pair else None,
         shrinking=arguments.shrink,
     ):
         last = report
