@@ -180,6 +180,10 @@ _EXACT = {
 }  # fmt: skip
 
 
+#: Functions with waves or poles side by side, by the last part of their names; of complex numbers all have.
+_WAVES = {"sin", "cos", "tan", "sinc", "lgamma", "digamma"}
+
+
 def _overflows(rule: Any, tensors: list[Any], dtype: torch.dtype) -> torch.Tensor | None:
     if rule.name not in ("+", "-", "*", "neg", "abs"):
         return None
@@ -368,6 +372,11 @@ class Run:
             unsure = _either(unsure, (data == 0) & self.zeros_differ(tensors))
         if "copysign" in rule.name or rule.name == "nm.signbit":  # nobody says which sign a NaN has
             unsure = _either(unsure, tensor_of(tensors[-1]).isnan())
+        if rule.name.rpartition(".")[2] in _WAVES or (data.dtype.is_complex and rule.arity == 1):
+            # An error over a part of a wave is not found by trying both its ends.
+            for value in values:
+                if isinstance(value, Value) and value.error is not None and rule.name not in _EXACT:
+                    unsure = _either(unsure, value.error > 0.25)
         if rule.name == "int" and values[0].data.dtype.is_floating_point:
             unsure = _either(unsure, ~(values[0].data.abs() < 2.0**62))
         return Value(data, result.proxy, error if inexact else None, unsure)
@@ -402,8 +411,8 @@ class Run:
                 dtype = common(tuple(proxies))
             except RuntimeError as error:
                 raise RefusedError(str(error)) from None
-            # The condition takes part in the category: torch's result has dimensions where the condition has.
-            dims = any(isinstance(p, torch.Tensor) and p.ndim for p in (*proxies, condition.proxy))
+            # The condition has no part in it, as it has one in `numjit.math.where` and ``torch.where``.
+            dims = any(isinstance(p, torch.Tensor) and p.ndim for p in proxies)
             proxy: Any = torch.ones((1,) if dims else (), dtype=torch.float32).to(dtype)
             target = computed(dtype)
         else:

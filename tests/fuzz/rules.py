@@ -229,7 +229,7 @@ RULES: dict[str, Rule] = {}
 CPP_HELPERS = """
 template <typename T> T fuzz_max(T a, T b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 template <typename T> T fuzz_min(T a, T b) { return a != a ? a : b != b ? b : a < b ? a : b; }
-template <typename T> T fuzz_abs(T a) { return a < T(0) ? T(-a) : a; }
+template <typename T> T fuzz_abs(T a) { return a <= T(0) ? T(T(0) - a) : a; }
 """.strip()
 
 
