@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import numjit
+import numjit.math as nm
 from numjit.errors import CompilationError, PromotionError
 from numjit.semantics import Category
 from tests.cases import (
@@ -275,6 +276,20 @@ def test_the_smallest_integer_arrives_from_a_negated_view(device):
     below = numjit.elementwise(lambda x: x < 0)
     assert below(x).tolist() == [True, True]
     assert below(x).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("dtype", [i8, i16, i32, i64], ids=str)
+def test_common_divisors_of_the_smallest_integer_are_positive(dtype, is_compiled, device):
+    least = torch.iinfo(dtype).min
+    operation = numjit.elementwise(lambda x, y: (nm.gcd(x, y), math.gcd(x, y)))
+    if is_compiled:
+        torch._dynamo.reset()
+        operation = torch.compile(operation, fullgraph=True, backend="aot_eager")
+    x, y = tensor([least, least, 6, least], dtype, device), tensor([-5, 3, least, least], dtype, device)
+    for _ in range(2):
+        for found in operation(x, y):
+            assert found.tolist() == [1, 1, 2, least]
 
 
 def _of_torch(x):

@@ -12,6 +12,7 @@ import operator
 import warnings
 from typing import Any
 
+import numpy
 import torch
 
 from tests.fuzz.rules import RULES, common, negated, tensor_of
@@ -169,6 +170,16 @@ def _wrap(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return data
 
 
+def _neighbours(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the next 16-bit floats of what such floats are."""
+    if dtype.itemsize != 2 or any((t.to(dtype).to(t.dtype) != t)[~t.isnan()].any() for t in (x, y)):
+        raise UndecidedError("steps of what is not stored so")
+    if dtype == torch.bfloat16:
+        return torch.nextafter(x.to(dtype), y.to(dtype)).to(x.dtype)
+    one, other = torch.broadcast_tensors(x.to(dtype), y.to(dtype))
+    return torch.from_numpy(numpy.nextafter(one.numpy(), other.numpy())).to(x.dtype)
+
+
 #: What integers of 64 bits say of unsigned ones of 64 bits.
 _UNSIGNED = {"+", "-", "*", "&", "|", "^", "~", "neg", "==", "!=", "pos"}
 
@@ -267,11 +278,17 @@ class Run:
             for v in values
             if isinstance(v, Value) and not v.is_number and v.proxy.dtype in WIDE
         ]
-        if torch.uint64 in wide and rule.name not in _UNSIGNED:
-            raise UndecidedError(f"{rule.name} of uint64")
-        if rule.name == "nm.nextafter" and dtype in NARROW:
-            raise UndecidedError("steps of a dtype that is not computed in")
         tensors = _as_tensors(values, proxy)
+        beyond = None
+        if torch.uint64 in wide and rule.name not in _UNSIGNED:
+            if any(not isinstance(t, torch.Tensor) and t < 0 for t in tensors):
+                raise UndecidedError(f"{rule.name} of uint64 and a negative number")
+            # Numbers that no int64 is are not computed with.
+            beyond = _either(
+                *(t < 0 for t in tensors if isinstance(t, torch.Tensor) and t.dtype == torch.int64)
+            )
+        if rule.name == "nm.nextafter" and dtype in NARROW:
+            return Value(_neighbours(*tensors, dtype), proxy)
         if wide:
             # A comparison's numbers take its operands' dtype, though its result is a bool.
             taken = dtype
@@ -288,7 +305,7 @@ class Run:
             data = _wrap(data.to(computed(dtype)), dtype)
         elif isinstance(proxy, float):
             data = data.to(torch.float64)
-        return self.bounded(rule, values, tensors, Value(data, proxy))
+        return self.bounded(rule, values, tensors, Value(data, proxy, unsure=beyond))
 
     def alike(self, values: list[Any]) -> list[Any]:
         """Return operands as C++ has them: elements and numbers are of the template's type."""
@@ -316,8 +333,11 @@ class Run:
 
     def bounded(self, rule: Any, values: list[Any], tensors: list[Any], result: Value) -> Value:
         """Add what rounding may do: before, by trying operands a little off; here, by the rule's ulps."""
-        unsure = _either(*(v.unsure for v in values if isinstance(v, Value)))
+        unsure = _either(result.unsure, *(v.unsure for v in values if isinstance(v, Value)))
         data = result.data
+        errors = [v.error for v in values if isinstance(v, Value) and v.error is not None]
+        if rule.name in ("==", "!=") and errors:  # which hold for a moment only
+            unsure = _either(unsure, (_double(tensor_of(tensors[0])) - tensors[1]).abs() <= sum(errors))
         inexact = data.dtype.is_floating_point or data.dtype.is_complex
         # What is added and multiplied may be contracted on a GPU.
         ulps = (
@@ -327,6 +347,8 @@ class Run:
         )
         if data.dtype.is_complex and rule.name not in _EXACT:
             ulps = max(ulps, 8.0)
+        if rule.name == "abs" and tensor_of(tensors[0]).is_complex():
+            ulps = 2.0
         if self.cpp is not None and self.fused and data.dtype in (torch.int16, torch.int32, torch.int64):
             # Signed integers that overflow are C++'s undefined behaviour, which NVRTC makes use of; CUDA's
             # assembler does not wrap -x and abs(x) of 16 bits.

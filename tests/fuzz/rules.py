@@ -90,6 +90,11 @@ def _lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.lcm(x, y)
 
 
+def _gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Answer as ``torch.gcd``, which of the smallest integer may be negative."""
+    return torch.gcd(x, y).abs()
+
+
 def tensor_of(value: Any) -> torch.Tensor:
     """Return a tensor, or a number as one, in full precision."""
     if isinstance(value, torch.Tensor):
@@ -133,7 +138,7 @@ def negated(x: Any) -> Any:
 
 
 def _sinc(x: torch.Tensor) -> torch.Tensor:
-    """Answer as ``torch.sinc``, whose second derivative at 0 is 0."""
+    """Answer as ``torch.sinc``, whose second derivative at 0 is 0 or NaN."""
     if not x.is_floating_point():
         return torch.sinc(x)
     near = x.abs() < 1e-3
@@ -495,13 +500,13 @@ def _functions() -> None:
                 smooth=name not in ("copysign", "fmod", "pow"),
             )
         )
-    for name in ("gcd", "lcm"):
+    for name, own_answer in (("gcd", _gcd), ("lcm", _lcm)):
         _add(
             Rule(
                 f"math.{name}",
                 2,
                 f"math.{name}({{}}, {{}})",
-                promoted(_unary(name)),
+                promoted(own_answer),
                 getattr(math, name),
                 "",
                 0,
@@ -548,8 +553,8 @@ def _functions() -> None:
             name, name
         )
         answer = promoted(_unary(torch_name), floating=name in _FLOATS)
-        if name == "lcm":
-            answer = promoted(_lcm)
+        if name in ("gcd", "lcm"):
+            answer = promoted(_gcd if name == "gcd" else _lcm)
         if name in ("fmod", "remainder"):
             answer = _safe(_fmod if name == "fmod" else _remainder, torch.zeros_like)
         _add(

@@ -13,6 +13,13 @@ _NUMPY = f"{_COMPLEX}::test_python_functors_answer_as_numpy"
 
 MUTANTS = [
     Mutant(
+        "A18 a compiled common divisor of the smallest integer is torch's",
+        "numjit/functor/scalars/torch_code.py",
+        "_fold(_gcd)",
+        '_fold(_call("gcd"))',
+        "tests/cases/test_numerics.py::test_common_divisors_of_the_smallest_integer_are_positive",
+    ),
+    Mutant(
         "A18 functions of complex elements are torch's when compiled",
         "numjit/functor/scalars/see_through.py",
         "        if domain.is_complex and not is_plain and _is_left_to_numjit(key, values):\n",

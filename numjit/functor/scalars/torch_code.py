@@ -72,6 +72,11 @@ def _fold(one: Code) -> Code:
     return code
 
 
+def _gcd(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    """Write ``torch.gcd``, which of the smallest integer may be negative."""
+    return f"{_call('gcd')(writer, dtype, operands)}.abs()"
+
+
 def _lcm(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
     """Write ``torch.lcm``, which on a CPU ends the process where it divides the smallest number by -1."""
     if dtype.bits < 32:  # it computes those in 32 bits
@@ -425,7 +430,7 @@ def _table() -> dict[Any, Code]:
         table[getattr(numjit_math, name)] = _question(name, "False")
     for module in (math, numjit_math):
         table[module.hypot] = _fold(_call("hypot"))
-        table[module.gcd] = _fold(_call("gcd"))
+        table[module.gcd] = _fold(_gcd)
         table[module.lcm] = _fold(_lcm)
         table[module.nextafter] = _nextafter
         table[module.ldexp] = _ldexp
