@@ -10,6 +10,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -97,18 +98,31 @@ def _native_flag() -> str:
 
 
 def _ask(command: Sequence[str], program: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a compiler, in a process group of its own: a terminal's Ctrl-C is for this process to answer."""
-    return subprocess.run(
+    """Run a compiler, in a process group of its own: a terminal's Ctrl-C is for this process to answer.
+
+    One that hangs is ended together with the processes that it started, which do the work.
+    """
+    is_posix = os.name == "posix"
+    with subprocess.Popen(
         command,
-        input=program,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        timeout=_TIMEOUT,
-        check=False,
         env={**os.environ, "LC_ALL": "C.UTF-8"},
-        process_group=0 if os.name == "posix" else None,
-    )
+        process_group=0 if is_posix else None,
+    ) as ran:
+        try:
+            output, errors = ran.communicate(program, _TIMEOUT)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                if is_posix:
+                    os.killpg(ran.pid, signal.SIGKILL)
+                else:
+                    ran.kill()
+            raise
+    return subprocess.CompletedProcess(command, ran.returncode, output, errors)
 
 
 @functools.cache

@@ -4,6 +4,8 @@
 
 import os
 import pathlib
+import sys
+import time
 
 import pytest
 import torch
@@ -262,3 +264,33 @@ def test_a_compiler_without_room_is_not_the_texts_fault(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMJIT_CXX", str(script))
     with pytest.raises(ToolchainError, match="TMPDIR"):
         numjit.elementwise("template <typename T> T f(T x) { return x + T(41); }")(torch.ones(1))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_a_compiler_that_hangs_is_ended_with_all_that_it_started(tmp_path, monkeypatch):
+    script = tmp_path / "c++hanging"
+    # What a driver starts has its output open, and does the work.
+    script.write_text(
+        f"#!/bin/sh\n[ \"$1\" = --version ] && exit 0\nsleep 100 &\necho $! > '{tmp_path}/child'\nwait\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("NUMJIT_CXX", str(script))
+    monkeypatch.setattr("numjit.cpu.cpp_loop._TIMEOUT", 1.0)
+    start = time.monotonic()
+    with pytest.raises(ToolchainError, match="timed out"):
+        numjit.elementwise("template <typename T> T f(T x) { return x + T(42); }")(torch.ones(1))
+    assert time.monotonic() - start < 30
+    child = int((tmp_path / "child").read_text())
+    for _ in range(100):
+        if not _runs(child):
+            break
+        time.sleep(0.1)
+    assert not _runs(child)
+
+
+def _runs(process):
+    try:
+        state = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

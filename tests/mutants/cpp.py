@@ -120,6 +120,13 @@ MUTANTS = [
         "tests/unit/test_first_call.py::test_work_beside_knows_the_line_that_called",
     ),
     Mutant(
+        "B18 what a hanging compiler started stays",
+        "numjit/cpu/cpp_loop.py",
+        "os.killpg(ran.pid, signal.SIGKILL)",
+        "ran.kill()",
+        "tests/cases/test_cpp_what_a_build_depends_on.py::test_a_compiler_that_hangs_is_ended_with_all_that_it_started",
+    ),
+    Mutant(
         "B17 funnel shifts",
         "numjit/functor/include/host.h",
         "return shift >= 32u ? low :",
