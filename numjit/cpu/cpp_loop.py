@@ -44,6 +44,10 @@ _FLAGS = (
     "-fwrapv",
     # An exception would leave the loop through ctypes, which ends the process.
     "-fno-exceptions",
+    # See numjit/functor/include/library.h.
+    "-fno-builtin-atan",
+    "-fno-builtin-atanf",
+    "-fno-builtin-atanl",
 )
 _TIMEOUT = 300.0
 

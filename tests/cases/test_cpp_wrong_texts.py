@@ -5,6 +5,7 @@
 import copy
 import importlib
 import keyword
+import math
 import pickle
 import re
 import warnings
@@ -300,3 +301,24 @@ def test_a_process_that_turns_warnings_into_errors_has_none():
             numjit.elementwise(text)(torch.ones(3))
     """
     run_python(code, PYTHONWARNINGS="error::UserWarning")
+
+
+# ------------------------------------------------------------------------ what a compiler may make of a text
+
+INNER = ("asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "log", "exp", "sqrt")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("outer", ["sin", "cos", "tan", "tanh", "sinh", "exp", "log"])
+def test_a_function_of_a_function_is_what_both_are_one_after_the_other(outer, dtype, device):
+    # GCC makes x / sqrt(x * x + 1) of sin(atan(x)), and 1 of it where x is NaN.
+    results = ", ".join(f"T& r{k}" for k in range(len(INNER)))
+    lines = "".join(f"  r{k} = std::{outer}(std::{inner}(x));\n" for k, inner in enumerate(INNER))
+    nested = numjit.elementwise(f"template <typename T> void f(T x, {results}) {{\n{lines}}}")
+    values = [math.nan, math.inf, -math.inf, 0.0, -0.0, 0.3, -0.7, 1.0, 2.5, -4.0, 1e20, -1e30]
+    within = 1e-4 if dtype == torch.float32 else 1e-9
+    x = torch.tensor(values, dtype=dtype, device=device)
+    last = numjit.elementwise(f"template <typename T> T f(T x) {{ return std::{outer}(x); }}")
+    for inner, found in zip(INNER, nested(x), strict=True):
+        first = numjit.elementwise(f"template <typename T> T f(T x) {{ return std::{inner}(x); }}")
+        torch.testing.assert_close(found, last(first(x)), rtol=within, atol=within, equal_nan=True, msg=inner)

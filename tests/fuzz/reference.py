@@ -107,6 +107,8 @@ def _proxy(rule: Any, values: list[Any]) -> Any:
     except (RuntimeError, TypeError) as error:
         if "not implemented for" not in str(error):
             raise RefusedError(f"{rule.name}: {error}") from None
+    if rule.name == "-" and any(isinstance(p, bool) for p in proxies):
+        raise RefusedError("a bool subtracted")
     kind = _kind(common_dtype)
     narrow = common_dtype.itemsize == 1 and common_dtype.is_floating_point
     if kind not in rule.kinds or (rule.name == "nm.nextafter" and narrow):
@@ -192,6 +194,7 @@ _EXACT = {
 
 
 #: Functions with waves or poles side by side, by the last part of their names; of complex numbers all have.
+_POLES = {"log", "log2", "log10", "rsqrt", "reciprocal", "digamma", "lgamma", "logit", "/"}
 _WAVES = {"sin", "cos", "tan", "sinc", "lgamma", "digamma"}
 
 
@@ -394,6 +397,11 @@ class Run:
             unsure = _either(unsure, (data == 0) & self.zeros_differ(tensors))
         if "copysign" in rule.name or rule.name == "nm.signbit":  # nobody says which sign a NaN has
             unsure = _either(unsure, tensor_of(tensors[-1]).isnan())
+        if data.dtype.is_complex or rule.name.rpartition(".")[2] in _POLES:
+            # What may be 0 as well may be a pole, or a point where branches meet.
+            for tensor, value in zip(tensors, values, strict=True):
+                if isinstance(value, Value) and value.error is not None and rule.name not in _EXACT:
+                    unsure = _either(unsure, (value.error > 0) & (tensor.abs() <= 2 * value.error))
         if rule.name.rpartition(".")[2] in _WAVES or (data.dtype.is_complex and rule.arity == 1):
             # An error over a part of a wave is not found by trying both its ends.
             for value in values:

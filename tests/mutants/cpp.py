@@ -127,6 +127,13 @@ MUTANTS = [
         "tests/cases/test_cpp_what_a_build_depends_on.py::test_a_compiler_that_hangs_is_ended_with_all_that_it_started",
     ),
     Mutant(
+        "A18 GCC knows the arc tangent",
+        "numjit/functor/include/library.h",
+        "#if defined(__GNUC__) && !defined(__clang__)\n#define NUMJIT_TEXT",
+        "#if 0\n#define NUMJIT_TEXT",
+        "tests/cases/test_cpp_wrong_texts.py::test_a_function_of_a_function_is_what_both_are_one_after_the_other",
+    ),
+    Mutant(
         "B17 funnel shifts",
         "numjit/functor/include/host.h",
         "return shift >= 32u ? low :",

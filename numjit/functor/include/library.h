@@ -1,5 +1,38 @@
 // The host's standard library under the names that core.h goes on with: it leaves namespace
 // numjit_standard open.
+
+// Where math functions set no errno GCC (seen in 12.2) makes of sin(atan(x)) and cos(atan(x)) what is 1 and 0
+// of NaN. So it is kept from knowing the arc tangent, but for constants.
+#if defined(__GNUC__) && !defined(__clang__)
+#define NUMJIT_TEXT(x) #x
+#define NUMJIT_SYMBOL(prefix, name) NUMJIT_TEXT(prefix) name
+extern "C" {
+__attribute__((const)) float numjit_atanf(float) __asm__(NUMJIT_SYMBOL(__USER_LABEL_PREFIX__, "atanf"));
+__attribute__((const)) double numjit_atan(double) __asm__(NUMJIT_SYMBOL(__USER_LABEL_PREFIX__, "atan"));
+}
+namespace numjit_standard {
+constexpr float arc_tangent(float x) {
+  return __builtin_constant_p(x) ? __builtin_atanf(x) : numjit_atanf(x);
+}
+constexpr double arc_tangent(double x) {
+  return __builtin_constant_p(x) ? __builtin_atan(x) : numjit_atan(x);
+}
+}  // namespace numjit_standard
+#define __builtin_atanf(x) ::numjit_standard::arc_tangent(static_cast<float>(x))
+#define __builtin_atan(x) ::numjit_standard::arc_tangent(static_cast<double>(x))
+#include <cmath>
+#undef __builtin_atanf
+#undef __builtin_atan
+#undef NUMJIT_SYMBOL
+#undef NUMJIT_TEXT
+#ifdef __GLIBC__
+extern "C" {
+__attribute__((const)) float atanf(float) noexcept;
+__attribute__((const)) double atan(double) noexcept;
+}
+#endif
+#endif
+
 #include <array>
 #include <cfloat>
 #include <climits>
