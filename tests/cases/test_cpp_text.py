@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import math
 import re
-import subprocess
 
 import pytest
 import torch
 
 import numjit
+from numjit.cpu import cpp_loop
 from numjit.errors import CompilationError, FunctorError
 from tests.cases import holds, same
 
@@ -269,7 +269,7 @@ def test_a_python_functor_that_does_not_compile_shows_its_line(device):
 def test_e11_the_same_text_compiles_once(device, monkeypatch):
     found = []
     nvrtc = importlib.import_module("numjit.toolchain.nvrtc")
-    compile_ltoir, run = nvrtc.compile_ltoir, subprocess.run
+    compile_ltoir, ask = nvrtc.compile_ltoir, cpp_loop._ask
 
     def on_the_gpu(*arguments, **keywords):
         found.append("nvrtc")
@@ -277,10 +277,10 @@ def test_e11_the_same_text_compiles_once(device, monkeypatch):
 
     def on_the_cpu(command, *arguments, **keywords):
         found.extend(["c++"] * ("-shared" in command))
-        return run(command, *arguments, **keywords)
+        return ask(command, *arguments, **keywords)
 
     monkeypatch.setattr(nvrtc, "compile_ltoir", on_the_gpu)
-    monkeypatch.setattr(subprocess, "run", on_the_cpu)
+    monkeypatch.setattr(cpp_loop, "_ask", on_the_cpu)
     text = f"template <typename T> T f(T x) {{ return x * T({math.pi}); }}"
     x = torch.ones(3, device=device)
     first = numjit.elementwise(text)(x)

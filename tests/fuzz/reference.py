@@ -283,7 +283,8 @@ class Run:
         ]
         tensors = _as_tensors(values, proxy)
         beyond = None
-        if torch.uint64 in wide and rule.name not in _UNSIGNED:
+        becomes_float = dtype is not None and dtype.is_floating_point
+        if torch.uint64 in wide and (becomes_float or rule.name not in _UNSIGNED):
             if any(not isinstance(t, torch.Tensor) and t < 0 for t in tensors):
                 raise UndecidedError(f"{rule.name} of uint64 and a negative number")
             # Numbers that no int64 is are not computed with.
@@ -340,7 +341,8 @@ class Run:
         data = result.data
         errors = [v.error for v in values if isinstance(v, Value) and v.error is not None]
         if rule.name in ("==", "!=") and errors:  # which hold for a moment only
-            unsure = _either(unsure, (_double(tensor_of(tensors[0])) - tensors[1]).abs() <= sum(errors))
+            one, other = (tensor_of(t).to(torch.complex128) for t in tensors)
+            unsure = _either(unsure, (one - other).abs() <= sum(errors))
         inexact = data.dtype.is_floating_point or data.dtype.is_complex
         # What is added and multiplied may be contracted on a GPU.
         ulps = (

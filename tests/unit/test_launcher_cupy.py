@@ -211,7 +211,8 @@ def test_calls_leave_no_reference(axpy, gpu):
             operation(x, y, alpha=2.5)
     for _ in range(300):
         operation(deep, deep)
-    assert counts() == before
+    # NumPy's dtypes are everyone's in the process: whatever a call left would be there 300 times.
+    assert all(abs(now - then) < 100 for now, then in zip(counts(), before, strict=True))
 
 
 def test_more_words_than_there_is_room_for(axpy, gpu):
