@@ -119,7 +119,7 @@ def _proxy(rule: Any, values: list[Any]) -> Any:
     if rule.asks:
         dtype = torch.bool
     elif rule.name == "int":
-        dtype = torch.int64
+        dtype = torch.uint64 if common_dtype == torch.uint64 else torch.int64
     elif rule.name == "float":
         dtype = common_dtype if kind == "f" else torch.get_default_dtype()
     elif (not rule.integral and not (dtype.is_floating_point or dtype.is_complex)) or (
@@ -177,9 +177,9 @@ def _neighbours(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> torch.T
     if dtype.itemsize != 2 or any((t.to(dtype).to(t.dtype) != t)[~t.isnan()].any() for t in (x, y)):
         raise UndecidedError("steps of what is not stored so")
     if dtype == torch.bfloat16:
-        return torch.nextafter(x.to(dtype), y.to(dtype)).to(x.dtype)
+        return torch.nextafter(x.to(dtype), y.to(dtype)).to(torch.float32)
     one, other = torch.broadcast_tensors(x.to(dtype), y.to(dtype))
-    return torch.from_numpy(numpy.nextafter(one.numpy(), other.numpy())).to(x.dtype)
+    return torch.from_numpy(numpy.nextafter(one.numpy(), other.numpy())).to(torch.float32)
 
 
 #: What integers of 64 bits say of unsigned ones of 64 bits.
@@ -291,8 +291,11 @@ class Run:
             beyond = _either(
                 *(t < 0 for t in tensors if isinstance(t, torch.Tensor) and t.dtype == torch.int64)
             )
+            if rule.name.endswith("lcm"):
+                one, other = (tensor_of(t).to(torch.float64) for t in tensors)
+                beyond = _either(beyond, one * other > 2.0**63)
         if rule.name == "nm.nextafter" and dtype in NARROW:
-            return Value(_neighbours(*tensors, dtype), proxy)
+            return Value(_neighbours(*map(tensor_of, tensors), dtype), proxy)
         if wide:
             # A comparison's numbers take its operands' dtype, though its result is a bool.
             taken = dtype
@@ -317,11 +320,10 @@ class Run:
         strong = any(isinstance(v, Value) and not v.is_number for v in values)
         return [self.element(value) for value in values] if strong else values
 
-    @staticmethod
-    def numbers(rule: Any, values: list[Any]) -> Any:
+    def numbers(self, rule: Any, values: list[Any]) -> Any:
         function = rule.number
-        if function is None:
-            raise UndecidedError(f"{rule.name} of plain numbers")
+        if function is None or (self.fused and rule.ulps):
+            raise UndecidedError(f"{rule.name} of plain numbers, where a device may round them its own way")
         try:
             result = function(*values)
         except (OverflowError, ZeroDivisionError, ValueError, TypeError) as error:
@@ -409,6 +411,9 @@ class Run:
             for value in values:
                 if isinstance(value, Value) and value.error is not None and rule.name not in _EXACT:
                     unsure = _either(unsure, value.error > 0.25)
+        if rule.name == "math.pow":  # half powers are roots where the exponent is known, as they are torch's
+            base = tensor_of(tensors[0])
+            unsure = _either(unsure, (base == -torch.inf) | ((base == 0) & torch.signbit(base)))
         if rule.name == "int" and values[0].data.dtype.is_floating_point:
             unsure = _either(unsure, ~(values[0].data.abs() < 2.0**62))
         return Value(data, result.proxy, error if inexact else None, unsure)
