@@ -98,6 +98,44 @@ def test_no_files_import_each_other():
         walk(name)
 
 
+#: Files that reach each other once imports inside functions and for type checking count; it may only shrink.
+CIRCLES = """
+ahead.run warmup
+build functor.device_function
+functor.scalars.calls functor.scalars.statements
+functor.scalars.derivatives functor.scalars.tracing
+
+functor.markers functor.python functor.scalars.compiler functor.scalars.constants
+ functor.scalars.constants_pass functor.scalars.index_pass functor.scalars.registry functor.scalars.seeds
+ functor.scalars.session functor.scalars.unset_pass
+
+autograd batches call detached differentiable elementwise inspection launcher.attach launcher.records prepared
+ torch_compile torch_definition torch_dispatch torch_gradient torch_lookup torch_meta torch_module
+ torch_operator torch_sharding warm warm_arrays
+"""
+
+
+def test_no_new_file_is_in_a_circle_of_all_imports():
+    known = set(MODULES) - {"numjit"}
+    graph = {name: imports_of(MODULES[name], top_level=False) & known - {name} for name in known}
+
+    def reached(name):
+        found, todo = set(), [name]
+        while todo:
+            more = graph[todo.pop()] - found
+            found |= more
+            todo += more
+        return found
+
+    reach = {name: reached(name) for name in known}
+    circles = {
+        " ".join(sorted(other.removeprefix("numjit.") for other in reach[name] if name in reach[other]))
+        for name in known
+        if name in reach[name]
+    }
+    assert circles == set(CIRCLES.replace("\n ", " ").split("\n")) - {""}
+
+
 def test_no_module_imports_torch_numba_or_cuda_when_imported():
     heavy = {"torch", "numba", "cuda", "cupy"}
     behind = {"functor.scalars", "kernels.shells", "codegen", "kernels", "cpu.python_loop", "functor.device"}
