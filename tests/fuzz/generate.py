@@ -82,6 +82,8 @@ class _Generator:
         self.pool = sorted(main, key=lambda r: (counts[r.name], rng.random()))
         asks = [r for r in RULES.values() if r.asks and not r.logical and set(r.kinds) & set(profile.kinds)]
         self.asking = [r for r in asks if r.cpp or not self.cpp]
+        if profile.smooth:  # a NaN's sign is anything, and so is what follows from it
+            self.asking = [r for r in self.asking if r.name != "nm.signbit"]
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p

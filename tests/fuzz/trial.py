@@ -279,6 +279,8 @@ class Trial:
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if plain.dtype.is_floating_point and plain.dtype.itemsize > 1:
+        plain = torch.where(plain.isnan(), torch.nan, plain)  # nobody says which sign a NaN has
     return torch.empty(plain.shape, dtype=plain.dtype).copy_(plain).reshape(-1).view(torch.uint8)
 
 
