@@ -161,11 +161,7 @@ class Trial:
         for mine, out in zip(found, outs, strict=True):
             if mine is not out:
                 raise Mismatch("python, out=", "the result is another tensor")
-        # Another layout may be another kernel, in which a GPU's compiler fuses other products and sums.
-        if self.fused:
-            self.compare("python, out=", found, wanted, operands, strides=False)
-        else:
-            self.identical("python, out=", found, first)
+        self.as_before("python, out=", found, first, wanted, operands)
         # In place: the first operand that can take the first result.
         if len(first) == 1:
             for k, operand in enumerate(operands):
@@ -178,11 +174,25 @@ class Trial:
                         found = (self.python(*fresh, **self.tree.scalars, out=fresh[k]),)
                     except numjit.errors.OverlapError:
                         continue
-                    if self.fused:
-                        self.compare("python, in place", found, wanted, operands, strides=False)
-                    else:
-                        self.identical("python, in place", found, first)
+                    self.as_before("python, in place", found, first, wanted, operands)
                     break
+
+    def as_before(
+        self,
+        way: str,
+        found: tuple[torch.Tensor, ...],
+        first: tuple[torch.Tensor, ...],
+        wanted: list[Value],
+        operands: list[Any],
+    ) -> None:
+        """Compare results in another layout with those of the first call.
+
+        That may be another kernel, in which a GPU's compiler fuses other products and sums.
+        """
+        if self.fused:
+            self.compare(way, found, wanted, operands, strides=False)
+        else:
+            self.identical(way, found, first)
 
     def run_cpp(self) -> None:
         operands = self.operands()
