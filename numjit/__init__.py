@@ -10,18 +10,18 @@ __version__ = "0.1.0"  # first: submodules read it
 from typing import TYPE_CHECKING, Any
 
 from numjit import math
-from numjit.differentiable import Differentiable, differentiable
+from numjit.ahead.warmup import Warmed, warmup
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import NumjitError
 from numjit.functor.markers import index
-from numjit.torch_override import override
+from numjit.torch.by_hand import Differentiable, differentiable
+from numjit.torch.override import override
 from numjit.value_and_grad import value_and_grad
-from numjit.warmup import Warmed, warmup
 
 if TYPE_CHECKING:
     from numjit.ahead.operand import Operand
-    from numjit.torch_operator import TorchOp, torch_op
+    from numjit.torch.operator import TorchOp, torch_op
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
     bfloat16: Any
@@ -103,10 +103,10 @@ __all__ = [
 #: What takes milliseconds to load and most processes do without.
 _LAZY = {
     "Operand": "numjit.ahead.operand",
-    "TorchOp": "numjit.torch_operator",
-    "torch_op": "numjit.torch_operator",
+    "TorchOp": "numjit.torch.operator",
+    "torch_op": "numjit.torch.operator",
     "jiterator": "numjit.jiterator",
-    "torch_sharding": "numjit.torch_sharding",
+    "torch_sharding": "numjit.torch.sharding",
 }
 
 

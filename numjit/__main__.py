@@ -31,11 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return demo.run(options.output, options.device)
     if options.command == "info":
-        from numjit import info
+        from numjit.tools import info
 
         return info.run()
     if options.command == "tune":
-        from numjit import tune
+        from numjit.tools import tune
 
         return tune.run(options.functor, options.shape, options.dtype)
     if options.command == "warmup":
@@ -151,7 +151,7 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help=str(keywords.get("help", "")))
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from numjit import info
+        from numjit.tools import info
 
         print(f"numjit {info.numjit_version()}")
         parser.exit()

@@ -12,12 +12,10 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from numjit import autograd
-from numjit.arguments import Arguments, Nullary, named, no_array, read_arguments, require_classes
 from numjit.arrays.stated import MOST_DIMENSIONS, MOST_ELEMENTS
-from numjit.binding import RESERVED, Binder, check_defaults
-from numjit.call import Call, Plan, fast_calls
-from numjit.checks import Checks, as_tuple, is_a
+from numjit.call.arguments import Arguments, Nullary, named, no_array, read_arguments, require_classes
+from numjit.call.binding import RESERVED, Binder, check_defaults
+from numjit.call.planned import Call, Plan, fast_calls
 from numjit.errors import (
     ArgumentError,
     DeviceError,
@@ -27,11 +25,13 @@ from numjit.errors import (
     shown,
     without_frames,
 )
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING, signs_of, with_signs
+from numjit.ground.checks import Checks, as_tuple, is_a
 from numjit.launcher.attach import FastCallable, launchable
-from numjit.torch_dispatch import (
+from numjit.torch import autograd
+from numjit.torch.dispatch import (
     dispatched,
     eager,
     hand_over,
@@ -44,12 +44,12 @@ from numjit.torch_dispatch import (
 )
 
 if TYPE_CHECKING:
-    from numjit.build import Functor
-    from numjit.detached import Detached
-    from numjit.differentiable import Rule
-    from numjit.inspection import Inspection
-    from numjit.prepared import Prepared
-    from numjit.warm import WarmPath
+    from numjit.call.build import Functor
+    from numjit.call.detached import Detached
+    from numjit.call.warm import WarmPath
+    from numjit.tools.inspection import Inspection
+    from numjit.tools.prepared import Prepared
+    from numjit.torch.by_hand import Rule
 
 __all__ = ["Elementwise", "elementwise"]
 
@@ -86,7 +86,7 @@ class Elementwise(FastCallable):
         self._call = Call(
             functor, self._names, self._operands, autotune=options["autotune"], gradients=gradients
         )
-        #: Operations of the functor's derivatives; `numjit.autograd.derived` fills it.
+        #: Operations of the functor's derivatives; `numjit.torch.autograd.derived` fills it.
         self.derivatives: dict[Any, Elementwise] = {}
         #: The gradient written by hand, where there is one.
         self.rule: Rule | None = None
@@ -163,7 +163,7 @@ class Elementwise(FastCallable):
         """
         plain = shape is None and like is None and dtype is None and device is None
         if is_traced():
-            from numjit.torch_compile import break_graph, call_outside, call_traced
+            from numjit.torch.compile import break_graph, call_outside, call_traced
 
             if plain:
                 traced = call_traced(self, operands, scalars, out)
@@ -223,7 +223,7 @@ class Elementwise(FastCallable):
         if key is None and autograd.is_recorded(bound):
             results = self._record(request, bound, out)
         elif out is not None and plain and (seen := dispatched(self, bound, out)) is not NotImplemented:
-            from numjit.torch_compile import stored
+            from numjit.torch.compile import stored
 
             return stored(self, seen, out)
         else:
@@ -245,7 +245,7 @@ class Elementwise(FastCallable):
     @functools.cached_property
     def detached(self) -> Detached:
         """Calls that record nothing, as torch's graph makes them; made when first needed."""
-        from numjit.detached import Detached
+        from numjit.call.detached import Detached
 
         return Detached(self)
 
@@ -346,7 +346,7 @@ class Elementwise(FastCallable):
         ArgumentError
             A gradient that does not take what it would be given, or none that is one.
         """
-        from numjit.differentiable import rule_of
+        from numjit.torch.by_hand import rule_of
 
         check = Checks(f"{self.__name__}.backward()", ArgumentError)
         tensors = check.flag("tensors", tensors)
@@ -394,7 +394,7 @@ class Elementwise(FastCallable):
         NumjitError
             As the call would.
         """
-        from numjit.inspection import inspect_call
+        from numjit.tools.inspection import inspect_call
 
         self.refresh()
         request = autograd.Request(self, shape, like, dtype, device)
@@ -420,7 +420,7 @@ class Elementwise(FastCallable):
         AutogradError
             There is no derivative: the message names the place in the functor.
         """
-        from numjit.inspection import inspect_derivative
+        from numjit.tools.inspection import inspect_derivative
 
         self.refresh()
         return inspect_derivative(self, self._binder.bind(operands, scalars))
@@ -452,8 +452,8 @@ class Elementwise(FastCallable):
         NumjitError
             As calls do.
         """
-        from numjit.outputs import GivenOutputs
-        from numjit.prepared import Prepared
+        from numjit.call.outputs import GivenOutputs
+        from numjit.tools.prepared import Prepared
 
         self.refresh()
         if self._nullary_only:
@@ -495,7 +495,7 @@ class Elementwise(FastCallable):
         torch.Size([2, 4])
         """
         need_torch(f"{self.__name__}.module")
-        from numjit.torch_module import as_module
+        from numjit.torch.module import as_module
 
         return as_module(self, given)
 
@@ -523,7 +523,7 @@ class Elementwise(FastCallable):
         bound = self._binder.bind(operands, scalars)
         require_classes(self.__name__, dict(zip(self._names, bound, strict=True)))
         need_torch(f"{self.__name__}.explain")
-        from numjit.torch_compile import explain
+        from numjit.torch.compile import explain
 
         return explain(self, bound, opaque=bool(self._options["opaque"]))
 
@@ -557,8 +557,8 @@ class Elementwise(FastCallable):
         DeviceError, ToolchainError
             There is no GPU (and no `cc`), or numba-cuda is not installed.
         """
-        from numjit import build
-        from numjit.arguments import default_dtype
+        from numjit.call import build
+        from numjit.call.arguments import default_dtype
         from numjit.functor.device_function import argument_types
 
         arguments = argument_types(self._functor, dtypes)

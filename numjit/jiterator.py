@@ -11,20 +11,20 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from numjit.arguments import default_dtype, read_arguments
-from numjit.binding import Binder, check_defaults
 from numjit.cache import digest
-from numjit.call import Call
-from numjit.checks import Checks
+from numjit.call.arguments import default_dtype, read_arguments
+from numjit.call.binding import Binder, check_defaults
+from numjit.call.planned import Call
 from numjit.dtypes import DType
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, KeywordError, NumjitError, without_frames
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
+from numjit.ground.checks import Checks
 from numjit.launcher.attach import FastCallable, FastCalls, launchable
 from numjit.semantics import result_type
-from numjit.torch_compile import call_outside, call_traced
-from numjit.torch_dispatch import (
+from numjit.torch.compile import call_outside, call_traced
+from numjit.torch.dispatch import (
     dispatched,
     eager,
     hand_over,

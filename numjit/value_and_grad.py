@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numjit import checks
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, kind_of, shown
+from numjit.ground import checks
 
 __all__ = ["value_and_grad"]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from numjit.ahead.run import read_targets
+from numjit.ahead.warmup import DTYPES, Warmed, warmup
 from numjit.dtypes import as_dtype
 from numjit.errors import ArgumentError, DeviceError, NumjitError, UnsupportedDtypeError, kind_of
-from numjit.warmup import DTYPES, Warmed, warmup
 
 __all__ = ["find_operation", "run"]
 

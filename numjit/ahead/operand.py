@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from numjit.checks import Checks
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError
+from numjit.ground.checks import Checks
 
 __all__ = ["Operand"]
 

@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit import build
 from numjit.ahead.layouts import LAYOUTS, operands_of
 from numjit.ahead.signatures import common_shell, describe, shell_for, specialise
+from numjit.ahead.warmup import Warmed
 from numjit.ahead.workers import ShellWorkers
-from numjit.apart import Task
 from numjit.cache import default_store
-from numjit.checks import is_a
+from numjit.call import build
 from numjit.dtypes import as_dtype
 from numjit.errors import ArgumentError, DeviceError, ToolchainError, shown
-from numjit.warmup import Warmed
+from numjit.ground.apart import Task
+from numjit.ground.checks import is_a
 
 if TYPE_CHECKING:
-    from numjit.build import Functor
+    from numjit.call.build import Functor
     from numjit.dtypes import DType
     from numjit.functor.signature import Specialisation
     from numjit.kernels.spec import ShellSpec

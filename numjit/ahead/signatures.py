@@ -6,23 +6,24 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit import build, dtypes
+from numjit import dtypes
 from numjit.ahead.operand import Operand
 from numjit.arrays.adapters import view
 from numjit.arrays.numbers import number_type
 from numjit.arrays.view import CPU, META, ArrayView
-from numjit.binding import Binder
-from numjit.checks import is_a
+from numjit.call import build
+from numjit.call.binding import Binder
 from numjit.errors import ArgumentError, NumjitError, UnsupportedDtypeError, kind_of, shown
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING, ArgumentType, Specialisation, with_signs
+from numjit.ground.checks import is_a
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import choose
 from numjit.plan.coalesce import coalesce
 from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 
 if TYPE_CHECKING:
-    from numjit.build import Functor
+    from numjit.call.build import Functor
     from numjit.dtypes import DType
 
 __all__ = ["Described", "common_shell", "describe", "shell_for", "specialise"]
@@ -172,7 +173,7 @@ def _placed(seen: ArrayView) -> ArrayView:
 def shell_for(
     functor: Functor, described: Described, specialisation: Specialisation, *, fast_memory: bool = False
 ) -> ShellSpec:
-    """Return the shell that a call takes, as `numjit.call` chooses it for a new result."""
+    """Return the shell that a call takes, as `numjit.call.planned` chooses it for a new result."""
     inputs = [
         InputSlot(dtypes.int64, None, raw=True)
         if k in described.raws
@@ -252,7 +253,7 @@ def common_shell(operands: Sequence[Operand], dtype: DType, *, fast_memory: bool
 
 def specialise(functor: Functor, described: Described, *, on_gpu: bool) -> Specialisation:
     """Return the functor at the types of a described call."""
-    from numjit.arguments import default_dtype
+    from numjit.call.arguments import default_dtype
 
     return build.specialise(functor, described.types, default_dtype(), "cuda" if on_gpu else "cpu")
 

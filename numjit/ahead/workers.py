@@ -50,7 +50,7 @@ class ShellWorkers:
             A compiler is missing or failed, or the worker ended.
         """
         if self.count == 1:
-            from numjit import build
+            from numjit.call import build
 
             build.shell_code(spec, cc)
             return
@@ -121,7 +121,7 @@ def _ask(worker: subprocess.Popen[bytes], spec: ShellSpec, cc: tuple[int, int]) 
 
 def serve() -> None:
     """Compile what standard input asks for until it ends; answer None or the error for each."""
-    from numjit import build
+    from numjit.call import build
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers itself
     answers = os.fdopen(os.dup(1), "wb")

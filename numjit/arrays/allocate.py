@@ -17,7 +17,7 @@ from numjit.arrays.streams import LEGACY_STREAM
 from numjit.arrays.view import CPU, ArrayView, Device
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedDtypeError
-from numjit.numba_ready import imported
+from numjit.ground.numba_ready import imported
 from numjit.semantics import contiguous_strides
 
 __all__ = ["allocator", "empty", "output_library"]

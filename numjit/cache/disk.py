@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from numjit import config
-from numjit.apart import lock
+from numjit.ground.apart import lock
 
 __all__ = ["DiskStore", "default_store"]
 

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-from numjit.apart import lock
+from numjit.ground.apart import lock
 
 __all__ = ["Memo"]
 
@@ -16,7 +16,7 @@ V = TypeVar("V")
 class Memo(Generic[V]):
     """A least-recently-used map of at most `limit` entries with single-flight construction.
 
-    What is missing is built by `run`, such as `numjit.apart.apart`; by default in the calling thread.
+    What is missing is built by `run`, such as `numjit.ground.apart.apart`; by default in the calling thread.
 
     A `build` that raises leaves nothing behind: the next caller tries again. One that calls for its own entry
     (by a finaliser, say) builds it twice.

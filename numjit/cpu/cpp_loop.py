@@ -22,9 +22,9 @@ from numjit.cpu.cpp_library import load_chunk, temporary_folder, undefined
 from numjit.cpu.cpp_source import host_source, host_user_text, user_column, user_sources
 from numjit.dtypes import DType
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor.cpp_diagnostics import Diagnostic, describe, parse_gnu, pass_on
-from numjit.functor.cpp_source import probe_source
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.diagnostics import Diagnostic, describe, parse_gnu, pass_on
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.source import probe_source
 from numjit.functor.signature import Specialisation
 
 __all__ = ["build_chunk", "compiler", "has_chunk", "probe_return_type", "settings"]
@@ -44,7 +44,7 @@ _FLAGS = (
     "-fwrapv",
     # An exception would leave the loop through ctypes, which ends the process.
     "-fno-exceptions",
-    # See numjit/functor/include/library.h.
+    # See numjit/functor/cpp/include/library.h.
     "-fno-builtin-atan",
     "-fno-builtin-atanf",
     "-fno-builtin-atanl",
@@ -371,7 +371,7 @@ def _lines(functor: CppFunctor) -> Callable[[str, int], str]:
 def probe_return_type(functor: CppFunctor, inputs: tuple[DType, ...], bound: Mapping[str, DType]) -> int:
     """Return the code of the type that a functor declared ``auto`` returns.
 
-    One that fits `numjit.functor.cuda_cpp.set_return_type_prober`.
+    One that fits `numjit.functor.cpp.functor.set_return_type_prober`.
 
     Raises
     ------

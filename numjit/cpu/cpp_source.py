@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numjit.dtypes import DType
-from numjit.functor.cpp_raw import cpp_type, loaded_element, storage_type
-from numjit.functor.cpp_reader import Unit
-from numjit.functor.cpp_source import (
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.raw import cpp_type, loaded_element, storage_type
+from numjit.functor.cpp.reader import Unit
+from numjit.functor.cpp.source import (
     PREAMBLE_FILE,
     USER_FILE,
     call_lines,
@@ -18,8 +19,7 @@ from numjit.functor.cpp_source import (
     storage_text,
     user_text,
 )
-from numjit.functor.cpp_tokens import Source, Token, tokenize
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.tokens import Source, Token, tokenize
 from numjit.functor.signature import Specialisation
 
 __all__ = ["SYMBOL", "host_source", "host_user_text", "user_column", "user_sources"]
@@ -30,7 +30,7 @@ SYMBOL = "numjit_chunk"
 #: Elements that one pass of the vectorised loop takes; broadcast operands are spread over as many.
 _BLOCK = 256
 
-# `a / b` becomes `a * numjit_over * b` (numjit/functor/include/host.h): integer division by zero gives 0.
+# `a / b` becomes `a * numjit_over * b` (numjit/functor/cpp/include/host.h): integer division by zero gives 0.
 _SAFE = {
     "/": "* ::numjit_over *",
     "%": "* ::numjit_modulo *",

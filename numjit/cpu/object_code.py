@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from numjit.apart import lock
 from numjit.cache.elf import elf_fault
 from numjit.cache.keys import digest, sources_digest, version_of
 from numjit.cpu.chunk import HostChunk
 from numjit.dtypes import DType
+from numjit.ground.apart import lock
 
 __all__ = ["key_of", "load", "pack"]
 

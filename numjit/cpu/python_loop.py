@@ -23,7 +23,7 @@ from numjit.cpu import object_code
 from numjit.cpu.chunk import HostChunk
 from numjit.dtypes import DType
 from numjit.functor.signature import Specialisation
-from numjit.numba_ready import numba_ready
+from numjit.ground.numba_ready import numba_ready
 
 if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor

@@ -11,7 +11,7 @@ from numjit.codegen.machine import HOST
 from numjit.codegen.storage import convert, value_type
 from numjit.dtypes import DType
 from numjit.functor.signature import Specialisation
-from numjit.numba_ready import numba_ready
+from numjit.ground.numba_ready import numba_ready
 
 if TYPE_CHECKING:
     from numjit.functor.python import PythonFunctor

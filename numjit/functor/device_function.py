@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import dtypes
-from numjit.apart import lock
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, UnsupportedDtypeError
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING, ArgumentType, Specialisation
-from numjit.numba_ready import numba_ready
+from numjit.ground.apart import lock
+from numjit.ground.numba_ready import numba_ready
 from numjit.semantics.category import Category
 
 if TYPE_CHECKING:
-    from numjit.build import Functor
+    from numjit.call.build import Functor
 
 __all__ = ["argument_types", "declare"]
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import dtypes
-from numjit.apart import lock
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, FunctorError, UnsupportedDtypeError
 from numjit.functor.bytecode import bare, count_returned
@@ -21,7 +20,8 @@ from numjit.functor.fingerprint import Captures, digest, refers_to
 from numjit.functor.markers import Raw, index
 from numjit.functor.powers import has_powers
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter, Signature, Specialisation
-from numjit.numba_ready import numba_ready
+from numjit.ground.apart import lock
+from numjit.ground.numba_ready import numba_ready
 from numjit.semantics.category import Category
 from numjit.semantics.promotion import result_type
 

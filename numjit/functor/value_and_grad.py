@@ -8,10 +8,10 @@ from typing import Any
 
 from numjit.dtypes import DType
 from numjit.errors import AutogradError
-from numjit.functor.cpp_source import bound_type, callee
-from numjit.functor.cpp_types import CppType
-from numjit.functor.cuda_cpp import CppFunctor, Slot
-from numjit.functor.derived_cpp import DerivedCppFunctor, derive_cpp
+from numjit.functor.cpp.derived import DerivedCppFunctor, derive_cpp
+from numjit.functor.cpp.functor import CppFunctor, Slot
+from numjit.functor.cpp.source import bound_type, callee
+from numjit.functor.cpp.types import CppType
 from numjit.functor.derived_python import DerivedFunctor, derive_python, unused
 from numjit.functor.markers import Primal, index
 from numjit.functor.python import PythonFunctor

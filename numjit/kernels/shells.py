@@ -18,10 +18,10 @@ from llvmlite import ir
 
 from numjit.codegen.loops import rolled
 from numjit.codegen.machine import Machine
+from numjit.ground.numba_ready import numba_ready
 from numjit.kernels.body import Body
 from numjit.kernels.spec import ShellSpec
 from numjit.kernels.tiled import Tile
-from numjit.numba_ready import numba_ready
 
 __all__ = ["HostPlace", "Shell", "make_shell"]
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import config
-from numjit.apart import Task, lock
+from numjit.ground.apart import Task, lock
 
 if TYPE_CHECKING:
+    from numjit.call.warm import Entry
     from numjit.launcher.records import FunctorRecord
-    from numjit.warm import Entry
 
 __all__ = ["FastCallable", "FastCalls", "Launcher", "build", "launchable", "wait"]
 

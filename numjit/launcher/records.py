@@ -20,8 +20,8 @@ from numjit.launcher.interface import (
 )
 
 if TYPE_CHECKING:
+    from numjit.call.warm import Entry
     from numjit.dtypes import DType
-    from numjit.warm import Entry
 
 __all__ = ["FunctorRecord", "value_codes"]
 

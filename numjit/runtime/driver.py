@@ -6,8 +6,8 @@ import functools
 from types import TracebackType
 from typing import Any
 
-from numjit.apart import lock
 from numjit.errors import DeviceError, LaunchError
+from numjit.ground.apart import lock
 from numjit.runtime.libcuda import DriverLibrary
 
 __all__ = ["Current", "check", "driver", "is_current", "primary_context"]

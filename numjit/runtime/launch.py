@@ -7,9 +7,9 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from numjit.apart import lock
 from numjit.cache.elf import CUDA, elf_fault
 from numjit.errors import LaunchError
+from numjit.ground.apart import lock
 from numjit.runtime.driver import Current, check, driver, primary_context
 from numjit.runtime.libcuda import FUNCTION_ATTRIBUTES
 from numjit.runtime.streams import loading

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numjit.errors import ToolchainError
-from numjit.foreign import HANDLE, CLibrary, Result
+from numjit.ground.foreign import HANDLE, CLibrary, Result
 
 __all__ = ["DEVICE_ATTRIBUTES", "FUNCTION_ATTRIBUTES", "DriverLibrary"]
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from numjit.apart import adopted
+from numjit.ground.apart import adopted
 
 __all__ = ["beside"]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjit.errors import ToolchainError
-from numjit.foreign import CLibrary
+from numjit.ground.foreign import CLibrary
 
 __all__ = [
     "NVJITLINK",

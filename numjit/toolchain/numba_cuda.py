@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from numjit.errors import ToolchainError
-from numjit.numba_ready import CUDA_MODULES, load, numba_ready
+from numjit.ground.numba_ready import CUDA_MODULES, load, numba_ready
 
 __all__ = ["compile_kernel", "numba_cuda_ready"]
 

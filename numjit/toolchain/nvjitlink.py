@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from numjit.errors import ToolchainError
-from numjit.foreign import HANDLE, CLibrary, Result
+from numjit.ground.foreign import HANDLE, CLibrary, Result
 from numjit.toolchain import libraries
 
 __all__ = ["LIBRARY", "link", "nvjitlink_path", "prepare", "version"]

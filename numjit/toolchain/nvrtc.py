@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from numjit.dtypes import DType
 from numjit.errors import CompilationError, ToolchainError
-from numjit.foreign import HANDLE, CLibrary, Result
-from numjit.functor.cpp_source import probe_source
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.source import probe_source
+from numjit.ground.foreign import HANDLE, CLibrary, Result
 from numjit.toolchain import libraries
 
 __all__ = [
@@ -197,7 +197,7 @@ def compile_ltoir(
     """
     made, log = _compile(source, cc, name, [*_folders(source, include_dirs), *options], "LTOIR")
     if "warning" in log and not quiet:
-        from numjit.functor.cpp_diagnostics import line_of, parse_edg, pass_on
+        from numjit.functor.cpp.diagnostics import line_of, parse_edg, pass_on
 
         pass_on(name, parse_edg(log, "warning"), lambda file, line: line_of(source, file, line))
     return made
@@ -212,7 +212,7 @@ def probe_return_type(
 ) -> int:
     """Return the code of the type that a functor declared ``auto`` returns.
 
-    One that fits `numjit.functor.cuda_cpp.set_return_type_prober`.
+    One that fits `numjit.functor.cpp.functor.set_return_type_prober`.
 
     Raises
     ------
@@ -292,7 +292,7 @@ def _failure(nvrtc: CLibrary, status: int, log: str, source: str, *, name: str, 
     if status != _COMPILATION:
         failed = _status_name(nvrtc, status)
         return ToolchainError(f"functor {name!r}: NVRTC failed with {failed}; {libraries.REMEDY}")
-    from numjit.functor.cpp_diagnostics import describe, line_of, parse_edg
+    from numjit.functor.cpp.diagnostics import describe, line_of, parse_edg
 
     return CompilationError(
         describe(name, target, parse_edg(log), lambda file, line: line_of(source, file, line), log)

@@ -21,5 +21,5 @@ def compilations(monkeypatch):
 
     count(importlib.import_module("numjit.cpu.cpp_loop"), "build_chunk")
     count(importlib.import_module("numjit.cpu.python_loop"), "build_chunk")
-    count(importlib.import_module("numjit.build"), "link_kernel")
+    count(importlib.import_module("numjit.call.build"), "link_kernel")
     return found

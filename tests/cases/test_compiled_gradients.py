@@ -8,8 +8,8 @@ import torch
 import numjit
 from numjit import dtypes
 from numjit import math as nm
-from numjit.functor.torch_lowering import lower_with_gradients
-from numjit.torch_meta import argument_types
+from numjit.torch.meta import argument_types
+from numjit.torch.see_through.lowering import lower_with_gradients
 from tests.support.scalar_tables import BINARY, CHOICES, EDGES, UNARY, blocks, product, same
 
 #: Where torch's vectorised kernels are off: large sinh and cosh (Sleef), remainders of large quotients.

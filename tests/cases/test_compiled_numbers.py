@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import numjit
-from numjit.functor import plain_numbers
-from numjit.torch_compile import explain
+from numjit.torch.compile import explain
+from numjit.torch.see_through import plain_numbers
 from tests.cases import run_python
 from tests.support.scalar_tables import written
 

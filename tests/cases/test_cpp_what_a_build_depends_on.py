@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import numjit
-from numjit import build, dtypes
+from numjit import dtypes
+from numjit.call import build
 from numjit.cpu import cpp_loop
 from numjit.errors import CompilationError, FunctorError, NumjitError, SettingsError, ToolchainError
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 from tests.cases import holds, run_python
@@ -172,7 +173,7 @@ def test_an_nvrtc_that_is_no_wheel_counts(monkeypatch):
 
 def test_what_a_macro_includes_is_compiled_by_every_process(tmp_path):
     program = f"""
-        from numjit.functor.cuda_cpp import CppFunctor
+        from numjit.functor.cpp.functor import CppFunctor
         text = '#define NAME <limits>\\n#include NAME\\n{BODY}'
         assert CppFunctor(text).fingerprint() == CppFunctor(text).fingerprint()
         print(CppFunctor(text).fingerprint())

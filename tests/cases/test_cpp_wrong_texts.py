@@ -37,7 +37,7 @@ def x(device):
 @pytest.fixture
 def told(monkeypatch):
     """Have warnings passed on again."""
-    monkeypatch.setattr(importlib.import_module("numjit.functor.cpp_diagnostics"), "_told", set())
+    monkeypatch.setattr(importlib.import_module("numjit.functor.cpp.diagnostics"), "_told", set())
 
 
 # --------------------------------------------------------------------------------- missing return values

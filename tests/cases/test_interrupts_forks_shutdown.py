@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import numjit
-from numjit import apart
+from numjit.ground import apart
 from tests.cases import ROOT, both_kinds, environment, run_python
 
 SECONDS = float(os.environ.get("NUMJIT_STRESS_SECONDS", "1"))
@@ -284,7 +284,7 @@ FORKS = """
 def test_a_fork_waits_for_what_runs_apart():
     program = """
         import os, threading, time
-        from numjit.apart import apart
+        from numjit.ground.apart import apart
 
         started, done = threading.Event(), []
 

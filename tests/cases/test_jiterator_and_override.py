@@ -21,7 +21,7 @@ import numjit
 from numjit import jiterator
 from numjit.errors import ArgumentError, FunctorError
 from numjit.jiterator import create_jit_fn, create_multi_output_jit_fn
-from numjit.torch_override import OverrideError
+from numjit.torch.override import OverrideError
 from tests.cases import exact, run_python, same
 
 DISPATCH_KEY = {"cpu": "CPU", "cuda": "CUDA"}

@@ -181,7 +181,8 @@ def test_f4_the_xdg_folder_is_used(device, tmp_path):
 
 
 def test_f5_other_architectures_toolkits_and_versions_have_other_entries(monkeypatch):
-    from numjit import build, dtypes
+    from numjit import dtypes
+    from numjit.call import build
     from numjit.functor.signature import ArgumentType
     from numjit.semantics import Category
 

@@ -293,7 +293,8 @@ D12["loop"] = _loop
 def test_d12_no_float64_in_the_ptx(name, dtype):
     pytest.importorskip("numba_cuda")
     pytest.importorskip("cuda.bindings.nvrtc")
-    from numjit import build, dtypes
+    from numjit import dtypes
+    from numjit.call import build
     from numjit.functor.signature import ArgumentType
     from numjit.kernels.spec import FUNCTOR_SYMBOL
     from numjit.semantics import Category

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 import numjit
 from numjit.errors import NumjitError
-from numjit.torch_sharding import register_pointwise
+from numjit.torch.sharding import register_pointwise
 from tests.cases import run_python
 
 ADD = numjit.elementwise(lambda x, y, *, a=1.0: a * x + y)

@@ -26,7 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import numjit
 from numjit.errors import FunctorError, ToolchainError
-from numjit.torch_sharding import pointwise_shardings, register_pointwise
+from numjit.torch.sharding import pointwise_shardings, register_pointwise
 
 
 def _wave(x, y, *, alpha=1.0):

@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numjit
-from numjit import autograd
-from numjit.torch_operator import opaque_op
+from numjit.torch import autograd
+from numjit.torch.operator import opaque_op
 from tests.cases import run_python
 
 #: Whether torch records CUDA graphs in a mode, on a GPU.

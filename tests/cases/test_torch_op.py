@@ -16,8 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 import numjit
 from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorError, OutputError
-from numjit.torch_operator import opaque_op
-from numjit.torch_schema import schema
+from numjit.torch.operator import opaque_op
+from numjit.torch.schema import schema
 from tests.cases import run_python
 from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
 
@@ -130,7 +130,7 @@ def test_automatic_names_tell_what_is_computed():
     assert opaque_op(operation).name != opaque_op(other).name
     code = """
         import numjit
-        from numjit.torch_operator import opaque_op
+        from numjit.torch.operator import opaque_op
         print(opaque_op(numjit.elementwise("template <class T> T f(T x) { return x + T(1); }")).name)
     """
     assert run_python(code).stdout == run_python(code).stdout
@@ -836,7 +836,7 @@ def test_threads_share_one_operator(device):
 
 def test_errors_without_memory_name_functor_and_arguments():
     """Fake and meta tensors are refused in the words of a call that computes."""
-    from numjit.torch_meta import argument_types, empty_results
+    from numjit.torch.meta import argument_types, empty_results
 
     functor = numjit.elementwise(lambda left, right: left + right)
     here, there = torch.zeros(3), torch.zeros(3, device="meta")

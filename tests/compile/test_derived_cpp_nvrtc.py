@@ -9,9 +9,9 @@ import pytest
 
 from numjit import dtypes
 from numjit.errors import CompilationError
-from numjit.functor.cpp_source import device_source
-from numjit.functor.cuda_cpp import CppFunctor
-from numjit.functor.derived_cpp import derive_cpp
+from numjit.functor.cpp.derived import derive_cpp
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.source import device_source
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 from numjit.toolchain import nvrtc

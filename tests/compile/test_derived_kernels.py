@@ -7,8 +7,8 @@ import re
 import pytest
 
 import numjit
-from numjit import build, dtypes
-from numjit.autograd import derived
+from numjit import dtypes
+from numjit.call import build
 from numjit.errors import ToolchainError
 from numjit.functor.signature import ArgumentType
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
@@ -16,6 +16,7 @@ from numjit.plan.choose import choose
 from numjit.plan.coalesce import coalesce
 from numjit.semantics.category import Category
 from numjit.toolchain import disassembly
+from numjit.torch.autograd import derived
 from tests.support.magnitudes import MAGNITUDES
 from tests.support.sass import Cubin, tool
 

@@ -5,7 +5,8 @@ import importlib.util
 import pytest
 
 import numjit
-from numjit import build, dtypes
+from numjit import dtypes
+from numjit.call import build
 from numjit.functor.signature import ArgumentType
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import choose

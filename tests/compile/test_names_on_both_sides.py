@@ -4,10 +4,11 @@
 
 import pytest
 
-from numjit import build, dtypes
+from numjit import dtypes
+from numjit.call import build
 from numjit.cpu import cpp_loop
 from numjit.errors import CompilationError
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 

@@ -10,9 +10,9 @@ import pytest
 
 from numjit import dtypes
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor import cpp_source
-from numjit.functor.cpp_source import device_source
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp import source as cpp_source
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.source import device_source
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 from numjit.toolchain import libraries, nvrtc
@@ -285,7 +285,7 @@ def test_a_missing_library(monkeypatch):
 
 
 def test_a_functor_that_needs_more_of_the_headers_gets_all(monkeypatch, tmp_path):
-    from numjit import build
+    from numjit.call import build
 
     monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cpp_source, "used_text", lambda functor, names: "")
@@ -312,7 +312,7 @@ def test_a_missing_value_is_an_error_at_its_line(body):
 
 
 def test_warnings_are_of_the_users_text_and_told_once(monkeypatch):
-    from numjit.functor import cpp_diagnostics
+    from numjit.functor.cpp import diagnostics as cpp_diagnostics
 
     monkeypatch.setattr(cpp_diagnostics, "_told", set())
     text = "template <typename T> T h(T x) {\n  T y;\n  return y;\n}\ntemplate <typename T> T f(T x) { return h(x); }"

@@ -27,7 +27,7 @@ PROGRAM = """
         from numjit.toolchain import libraries
         libraries.load = refuse
     import numjit
-    from numjit import build
+    from numjit.call import build
     from numjit.ahead.signatures import describe, shell_for, specialise
 
     operation = {
@@ -58,7 +58,7 @@ def test_a_second_process_needs_no_compiler(kind, tmp_path):
 
 NEW_FUNCTOR = """
     import sys, torch, numjit
-    from numjit import build
+    from numjit.call import build
     from numjit.ahead.signatures import describe, shell_for, specialise
     from numjit.toolchain import nvrtc
 
@@ -86,9 +86,10 @@ def test_a_new_cpp_functor_takes_one_compilation_and_a_cached_shell(tmp_path):
 
 def test_the_linker_is_prepared_where_only_the_functor_is_compiled(monkeypatch, tmp_path):
     import numjit
-    from numjit import build, dtypes
+    from numjit import dtypes
     from numjit.ahead.operand import Operand
     from numjit.ahead.signatures import common_shell, describe, specialise
+    from numjit.call import build
     from numjit.toolchain import nvjitlink
 
     monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
@@ -104,9 +105,10 @@ def test_the_linker_is_prepared_where_only_the_functor_is_compiled(monkeypatch, 
 
 def test_errors_of_a_functor_and_of_a_shell_come_through(monkeypatch, tmp_path):
     import numjit
-    from numjit import build, dtypes
+    from numjit import dtypes
     from numjit.ahead.operand import Operand
     from numjit.ahead.signatures import common_shell, describe, specialise
+    from numjit.call import build
     from numjit.errors import CompilationError, DeviceError, ToolchainError
 
     monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
@@ -141,9 +143,10 @@ def test_errors_of_a_functor_and_of_a_shell_come_through(monkeypatch, tmp_path):
 
 def test_a_device_newer_than_the_compiler_gets_ptx_of_the_newest_it_knows(monkeypatch, tmp_path):
     import numjit
-    from numjit import build, dtypes
+    from numjit import dtypes
     from numjit.ahead.operand import Operand
     from numjit.ahead.signatures import common_shell, describe, specialise
+    from numjit.call import build
 
     monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
     functor = numjit.elementwise("template <typename T> T f(T x) { return x * T(5); }").functor
@@ -162,10 +165,11 @@ def test_a_device_newer_than_the_compiler_gets_ptx_of_the_newest_it_knows(monkey
 @pytest.mark.parametrize("suffix", [".ltoir", ".shell"])
 def test_code_on_disk_that_does_not_link_is_compiled_anew(damage, suffix, monkeypatch, tmp_path):
     import numjit
-    from numjit import build, dtypes
+    from numjit import dtypes
     from numjit.ahead.operand import Operand
     from numjit.ahead.signatures import common_shell, describe, specialise
     from numjit.cache import default_store
+    from numjit.call import build
 
     monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
     functor = numjit.elementwise("template <typename T> T f(T x) { return x * T(7); }").functor

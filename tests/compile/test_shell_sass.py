@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("numba_cuda")
 pytest.importorskip("cuda.bindings.nvrtc")
-
-from numjit import build, dtypes
+from numjit import dtypes
+from numjit.call import build
 from numjit.kernels.spec import FUNCTOR_SYMBOL, InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import choose
 from numjit.plan.coalesce import coalesce

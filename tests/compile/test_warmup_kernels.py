@@ -6,9 +6,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("numba_cuda")
 
 import numjit
-from numjit import build
 from numjit.__main__ import main
 from numjit.cache import default_store
+from numjit.call import build
 
 
 @pytest.fixture

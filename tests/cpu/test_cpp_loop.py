@@ -15,8 +15,8 @@ from numjit import config, dtypes
 from numjit.cpu import cpp_loop
 from numjit.dtypes import as_dtype
 from numjit.errors import CompilationError, ToolchainError
-from numjit.functor import cuda_cpp
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp import functor as cuda_cpp
+from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 

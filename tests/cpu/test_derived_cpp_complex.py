@@ -8,8 +8,8 @@ import math
 import pytest
 
 from numjit.elementwise import Elementwise
-from numjit.functor.cuda_cpp import CppFunctor
-from numjit.functor.derived_cpp import derive_cpp
+from numjit.functor.cpp.derived import derive_cpp
+from numjit.functor.cpp.functor import CppFunctor
 
 torch = pytest.importorskip("torch")
 

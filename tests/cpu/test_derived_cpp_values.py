@@ -10,8 +10,8 @@ import pytest
 
 from numjit.elementwise import Elementwise
 from numjit.errors import AutogradError, CompilationError
-from numjit.functor.cuda_cpp import CppFunctor
-from numjit.functor.derived_cpp import derive_cpp
+from numjit.functor.cpp.derived import derive_cpp
+from numjit.functor.cpp.functor import CppFunctor
 from tests.support.derived_rules import CASES, DOMAINS, KINKS, PI, grouped
 
 torch = pytest.importorskip("torch")

@@ -7,8 +7,9 @@ import warnings
 
 import pytest
 
-from numjit import build, dtypes
+from numjit import dtypes
 from numjit.cache import default_store
+from numjit.call import build
 from numjit.cpu import object_code
 
 torch = pytest.importorskip("torch")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from numjit import info
 from numjit.__main__ import main
 from numjit.demo import show, timing, tone
+from numjit.tools import info
 
 pytestmark = pytest.mark.gpu
 

@@ -399,7 +399,7 @@ class TestForeign:
 def test_ptx_is_compiled_by_the_driver(tmp_path, monkeypatch):
     """As for a GPU that is newer than the installed NVRTC."""
     import numjit
-    from numjit import build
+    from numjit.call import build
 
     monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
     cc = devices.compute_capability(0)

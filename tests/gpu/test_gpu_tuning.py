@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numjit
-from numjit import tuning
+from numjit.call import tuning
 
 pytestmark = pytest.mark.gpu
 

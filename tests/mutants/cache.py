@@ -7,7 +7,7 @@ _ODD = "tests/cases/test_odd_operands.py"
 MUTANTS = [
     Mutant(
         "D1 warm calls",
-        "numjit/warm.py",
+        "numjit/call/warm.py",
         """                    if pointer < LOW and is_nowhere(obj):
                         return None
 """,
@@ -69,7 +69,7 @@ MUTANTS = [
     ),
     Mutant(
         "D4 code that does not link",
-        "numjit/build.py",
+        "numjit/call/build.py",
         """        if not from_disk:
             raise
         for file in stored:""",
@@ -159,7 +159,7 @@ MUTANTS = [
     ),
     Mutant(
         "D12 the system's compilers",
-        "numjit/build.py",
+        "numjit/call/build.py",
         "        *identities(),\n",
         "",
         "tests/unit/test_cache_keys.py",

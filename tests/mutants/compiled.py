@@ -14,21 +14,21 @@ _NUMPY = f"{_COMPLEX}::test_python_functors_answer_as_numpy"
 MUTANTS = [
     Mutant(
         "A18 a compiled common divisor of the smallest integer is torch's",
-        "numjit/functor/scalars/torch_code.py",
+        "numjit/torch/see_through/code.py",
         "_fold(_gcd)",
         '_fold(_call("gcd"))',
         "tests/cases/test_numerics.py::test_common_divisors_of_the_smallest_integer_are_positive",
     ),
     Mutant(
         "A18 functions of complex elements are torch's when compiled",
-        "numjit/functor/scalars/see_through.py",
+        "numjit/torch/see_through/program.py",
         "        if domain.is_complex and not is_plain and _is_left_to_numjit(key, values):\n",
         "        if False:\n",
         "tests/cases/test_compiled_numbers.py::test_functions_of_complex_elements_are_the_eager_ones",
     ),
     Mutant(
         "A7 torch differentiates the torch form",
-        "numjit/torch_compile.py",
+        "numjit/torch/compile.py",
         "    if active:\n        try:",
         "    if not active:\n        try:",
         f"{_GRADIENTS}::test_the_compiled_gradient_is_the_eager_one "
@@ -36,28 +36,28 @@ MUTANTS = [
     ),
     Mutant(
         "A7 where() computes its operands for all elements",
-        "numjit/functor/scalars/statements.py",
+        "numjit/torch/see_through/statements.py",
         "scopes[1:] = program.arms(program.truth(arguments[0]), scope)",
         "pass",
         f"{_GRADIENTS}::test_transforms_inside_of_what_is_compiled",
     ),
     Mutant(
         "A7 unused results multiply by zero",
-        "numjit/functor/torch_lowering.py",
+        "numjit/torch/see_through/lowering.py",
         "    if len(found) > 1:  # a result",
         "    if len(found) > 99:  # a result",
         f"{_GRADIENTS}::test_a_result_that_is_not_used_has_no_part_in_the_gradient",
     ),
     Mutant(
         "A16 a number's method gives the number",
-        "numjit/functor/scalars/statements.py",
+        "numjit/torch/see_through/statements.py",
         "            return program.apply(rule, [owner])\n",
         "            return program.apply(rule, [owner]) if owner.is_tensor else owner\n",
         f"{_NUMBERS}::test_methods_and_attributes_of_numbers_are_the_eager_ones",
     ),
     Mutant(
         "B18 Python computes what may raise",
-        "numjit/functor/plain_numbers.py",
+        "numjit/torch/see_through/plain_numbers.py",
         "    if y != 0:\n        return x // y\n",
         "    if True:\n        return x // y\n",
         f"{_NUMBERS}::test_functions_of_real_numbers_are_the_eager_ones_and_break_no_graph "
@@ -65,7 +65,7 @@ MUTANTS = [
     ),
     Mutant(
         "B18 known numbers that raise",
-        "numjit/functor/scalars/see_through.py",
+        "numjit/torch/see_through/program.py",
         "            except (ArithmeticError, TypeError, ValueError):\n                return None\n",
         "            except (ArithmeticError, TypeError, ValueError) as error:\n"
         "                raise NotLowerable(str(error)) from None\n",
@@ -108,7 +108,7 @@ MUTANTS = [
     ),
     Mutant(
         "A5 complex functions in C++ beside infinities",
-        "numjit/functor/include/complex.h",
+        "numjit/functor/cpp/include/complex.h",
         "  else if (big > detail::std::numeric_limits<R>::max() / 4)\n",
         "  else if (big != big)\n",
         f"{_COMPLEX}::test_cpp_functors_answer_as_numpy",
@@ -129,7 +129,7 @@ MUTANTS = [
     ),
     Mutant(
         "B18 a call without a graph is traced into numjit",
-        "numjit/torch_compile.py",
+        "numjit/torch/compile.py",
         """    torch._dynamo.graph_break(f"{operation.__name__}: numjit has no graph of a call {what}")
 """,
         "",
@@ -137,7 +137,7 @@ MUTANTS = [
     ),
     Mutant(
         "A4 multiples of the smallest integer",
-        "numjit/functor/scalars/torch_code.py",
+        "numjit/torch/see_through/code.py",
         "if dtype.bits < 32:  # it computes",
         "if dtype.bits < 128:  # it computes",
         "tests/cases/test_compiled_numbers.py::test_least_common_multiples_of_the_smallest_integer_do_not_end_the_process",

@@ -11,7 +11,7 @@ _EFFECTS = "tests/cases/test_error_effects.py"
 MUTANTS = [
     Mutant(
         "D14 options are split into letters",
-        "numjit/checks.py",
+        "numjit/ground/checks.py",
         "        if not is_a(value, str | bytes | bytearray | Mapping) and is_a(value, Iterable):",
         "        if is_a(value, Iterable):",
         f"{_TABLE} -k options",
@@ -88,7 +88,7 @@ MUTANTS = [
     ),
     Mutant(
         "D14 sizes that no memory holds are left to the library",
-        "numjit/outputs.py",
+        "numjit/call/outputs.py",
         "        if size >= ADDRESSES >> 1:",
         "        if size < 0:",
         f"{_PROTOCOLS} -k no_array_holds",
@@ -123,7 +123,7 @@ MUTANTS = [
     ),
     Mutant(
         "B16 a list is told to be no array",
-        "numjit/arguments.py",
+        "numjit/call/arguments.py",
         '        return f"{called}; pass np.asarray(x)"\n    if issubclass(kind, dict):',
         '        return f"{called}; pass an array"\n    if issubclass(kind, dict):',
         f"{_PROTOCOLS} -k another_container",

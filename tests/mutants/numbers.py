@@ -67,7 +67,7 @@ MUTANTS = [
     ),
     Mutant(
         "A14 compiled code takes powers of ints for ints",
-        _SCALARS + "see_through.py",
+        "numjit/torch/see_through/program.py",
         "        if key in BY_VALUE and is_open and",
         "        if key is None and is_open and",
         f"{_TESTS}test_compiled_code_has_the_types_and_bits_of_ints_that_only_the_call_knows",

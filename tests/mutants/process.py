@@ -11,7 +11,7 @@ _TESTS = "tests/cases/test_interrupts_forks_shutdown.py"
 MUTANTS = [
     Mutant(
         "B19 what numba-cuda warns of when it is imported ends a call",
-        "numjit/numba_ready.py",
+        "numjit/ground/numba_ready.py",
         "        with _own_warnings_ignored():\n",
         "        with contextlib.nullcontext():\n",
         "tests/unit/test_first_call.py::test_a_module_of_numbas_that_warns_is_imported_where_warnings_are_errors",
@@ -44,7 +44,7 @@ MUTANTS = [
     ),
     Mutant(
         "D6 compilations run where signals reach them",
-        "numjit/apart.py",
+        "numjit/ground/apart.py",
         """    if getattr(_thread, "inside", False) or _must_stay():
         return work()
     task = Task(work)""",
@@ -58,7 +58,7 @@ MUTANTS = [
     ),
     Mutant(
         "D7 a fork does not wait for compilations",
-        "numjit/apart.py",
+        "numjit/ground/apart.py",
         "                while self.active and (left := until - time.monotonic()) > 0:",
         "                while False and (left := until - time.monotonic()) > 0:",
         f"{_TESTS}::test_a_fork_waits_for_what_runs_apart",
@@ -72,7 +72,7 @@ MUTANTS = [
     ),
     Mutant(
         "D13 a first call at the end is an ImportError",
-        "numjit/call.py",
+        "numjit/call/planned.py",
         "                if not sys.is_finalizing():\n",
         "                if error:\n",
         f"{_TESTS}::test_calls_at_the_interpreters_end_answer",
@@ -97,7 +97,7 @@ MUTANTS = [
     ),
     Mutant(
         "D16 two threads import Numba at once",
-        "numjit/numba_ready.py",
+        "numjit/ground/numba_ready.py",
         """    if MODULES[-1] not in _loaded:
         apart(_load_numba)
     from numba.core.compiler_lock import global_compiler_lock

@@ -82,7 +82,7 @@ MUTANTS = [
     ),
     Mutant(
         "A2 compiled calls and what is rebound",
-        "numjit/functor/watch.py",
+        "numjit/torch/see_through/watch.py",
         'return [f"{name} is None"] if is_object and not _is_intrinsic(value) else []',
         "return []",
         f"{READ}::test_a_compiled_call_notices_what_is_rebound",
@@ -138,7 +138,7 @@ MUTANTS = [
     ),
     Mutant(
         "B1 operators of many results",
-        "numjit/torch_schema.py",
+        "numjit/torch/schema.py",
         'return chr(ord("a") + place) if place < 26 else f"a{place}"',
         'return chr(ord("a") + place)',
         f"{REFUSED}::test_many_results_are_one_operator_under_torch_compile",

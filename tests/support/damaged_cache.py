@@ -14,9 +14,9 @@ import warnings
 import torch
 
 import numjit
-from numjit import build
-from numjit.arguments import default_dtype
 from numjit.cache import default_store
+from numjit.call import build
+from numjit.call.arguments import default_dtype
 from numjit.functor.device_function import argument_types
 from numjit.launcher import machine
 

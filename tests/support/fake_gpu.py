@@ -5,12 +5,12 @@ import ctypes
 import numpy as np
 import torch
 
+from numjit.call.warm import Entry
 from numjit.launcher import attach
 from numjit.launcher.interface import Api
 from numjit.launcher.machine import load
 from numjit.launcher.offsets import find_offsets, word
 from numjit.launcher.process import ProcessTable, process_table
-from numjit.warm import Entry
 
 CONTEXT = 0x1000
 STREAM = 0x7777

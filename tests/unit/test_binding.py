@@ -2,7 +2,7 @@
 
 import pytest
 
-from numjit.binding import Binder
+from numjit.call.binding import Binder
 from numjit.errors import ArgumentError
 from numjit.functor.signature import MISSING, Output, Parameter, Signature
 

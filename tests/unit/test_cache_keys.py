@@ -8,9 +8,10 @@ import sys
 import pytest
 
 import numjit
-from numjit import build, dtypes
+from numjit import dtypes
 from numjit.cache import keys
 from numjit.cache.elf import build_id
+from numjit.call import build
 from numjit.cpu import cpp_loop, object_code
 from numjit.functor.signature import ArgumentType
 from numjit.semantics import Category

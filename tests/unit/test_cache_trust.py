@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import numjit
-from numjit import build, config
+from numjit import config
 from numjit.cache import DiskStore, default_store, digest
+from numjit.call import build
 from numjit.errors import NumjitError, SettingsError
 from tests.cases import run_python
 

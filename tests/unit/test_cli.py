@@ -9,10 +9,10 @@ import sys
 import pytest
 
 import numjit
-from numjit import info
 from numjit.__main__ import main
 from numjit.errors import DeviceError, LaunchError, ToolchainError
 from numjit.runtime import devices
+from numjit.tools import info
 
 
 def report(**sections):

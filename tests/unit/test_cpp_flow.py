@@ -9,7 +9,7 @@ import time
 import pytest
 
 from numjit.errors import NumjitError
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.functor import CppFunctor
 
 HEAD = """#define ADD(a, b) a += b
 template <typename T> void set(T x, T& r) { r = x; }

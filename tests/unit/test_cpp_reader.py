@@ -9,9 +9,9 @@ import pytest
 
 from numjit import dtypes
 from numjit.errors import ArgumentError, FunctorError, PromotionError
-from numjit.functor import cuda_cpp
-from numjit.functor.cpp_tokens import Source, read_directive, tokenize
-from numjit.functor.cuda_cpp import CppFunctor, set_return_type_prober
+from numjit.functor.cpp import functor as cuda_cpp
+from numjit.functor.cpp.functor import CppFunctor, set_return_type_prober
+from numjit.functor.cpp.tokens import Source, read_directive, tokenize
 from numjit.functor.signature import MISSING, ArgumentType
 from numjit.semantics.category import Category
 

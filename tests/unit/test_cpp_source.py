@@ -6,9 +6,9 @@ import pytest
 
 from numjit import dtypes
 from numjit.cpu.cpp_source import host_user_text, user_column
-from numjit.functor.cpp_diagnostics import describe, line_of, parse_edg, parse_gnu
-from numjit.functor.cpp_source import device_source, include_names, seam_parameters, user_text
-from numjit.functor.cuda_cpp import CppFunctor, headers
+from numjit.functor.cpp.diagnostics import describe, line_of, parse_edg, parse_gnu
+from numjit.functor.cpp.functor import CppFunctor, headers
+from numjit.functor.cpp.source import device_source, include_names, seam_parameters, user_text
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 

@@ -9,10 +9,10 @@ import pytest
 from numjit import dtypes
 from numjit.cpu.cpp_source import host_source
 from numjit.errors import ArgumentError, AutogradError
-from numjit.functor.cpp_diagnostics import Diagnostic, describe, parse_edg, parse_gnu
-from numjit.functor.cpp_source import device_source
-from numjit.functor.cuda_cpp import CppFunctor
-from numjit.functor.derived_cpp import derive_cpp
+from numjit.functor.cpp.derived import derive_cpp
+from numjit.functor.cpp.diagnostics import Diagnostic, describe, parse_edg, parse_gnu
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.source import device_source
 from numjit.functor.signature import MISSING, ArgumentType, Output
 from numjit.semantics.category import Category
 

@@ -12,8 +12,8 @@ import threading
 
 import pytest
 
-from numjit.apart import called_from
 from numjit.cache import keys
+from numjit.ground.apart import called_from
 from numjit.toolchain.beside import beside
 from numjit.toolchain.collector import collection_paused
 
@@ -33,8 +33,8 @@ def in_process(code, cwd=ROOT, **changes):
 #: What ``import numjit`` may load. A new module here costs every process some 0.3 ms: load it when needed.
 LOADED = [
     "numjit",
-    "numjit.apart",
-    "numjit.arguments",
+    "numjit.ahead",
+    "numjit.ahead.warmup",
     "numjit.arrays",
     "numjit.arrays.adapters",
     "numjit.arrays.allocate",
@@ -47,42 +47,46 @@ LOADED = [
     "numjit.arrays.streams",
     "numjit.arrays.torch_arrays",
     "numjit.arrays.view",
-    "numjit.autograd",
-    "numjit.binding",
-    "numjit.build",
     "numjit.cache",
     "numjit.cache.disk",
     "numjit.cache.elf",
     "numjit.cache.keys",
     "numjit.cache.memory",
     "numjit.call",
-    "numjit.checks",
+    "numjit.call.arguments",
+    "numjit.call.binding",
+    "numjit.call.build",
+    "numjit.call.outputs",
+    "numjit.call.planned",
+    "numjit.call.warm",
+    "numjit.call.warm_arrays",
     "numjit.config",
-    "numjit.differentiable",
     "numjit.dtypes",
     "numjit.elementwise",
     "numjit.errors",
-    "numjit.foreign",
     "numjit.functor",
     "numjit.functor.bytecode",
     "numjit.functor.captured",
-    "numjit.functor.cpp_reader",
-    "numjit.functor.cpp_tokens",
-    "numjit.functor.cpp_types",
-    "numjit.functor.cuda_cpp",
+    "numjit.functor.cpp",
+    "numjit.functor.cpp.functor",
+    "numjit.functor.cpp.reader",
+    "numjit.functor.cpp.tokens",
+    "numjit.functor.cpp.types",
     "numjit.functor.fingerprint",
-    "numjit.functor.genuine",
     "numjit.functor.markers",
     "numjit.functor.powers",
     "numjit.functor.python",
     "numjit.functor.signature",
+    "numjit.ground",
+    "numjit.ground.apart",
+    "numjit.ground.checks",
+    "numjit.ground.foreign",
+    "numjit.ground.numba_ready",
     "numjit.kernels",
     "numjit.kernels.spec",
     "numjit.launcher",
     "numjit.launcher.attach",
     "numjit.math",
-    "numjit.numba_ready",
-    "numjit.outputs",
     "numjit.plan",
     "numjit.plan.choose",
     "numjit.plan.coalesce",
@@ -102,12 +106,13 @@ LOADED = [
     "numjit.toolchain",
     "numjit.toolchain.beside",
     "numjit.toolchain.collector",
-    "numjit.torch_dispatch",
-    "numjit.torch_override",
+    "numjit.torch",
+    "numjit.torch.autograd",
+    "numjit.torch.by_hand",
+    "numjit.torch.dispatch",
+    "numjit.torch.genuine",
+    "numjit.torch.override",
     "numjit.value_and_grad",
-    "numjit.warm",
-    "numjit.warm_arrays",
-    "numjit.warmup",
 ]
 
 
@@ -194,7 +199,7 @@ def test_the_digest_of_the_sources_goes_by_contents(installed):
     assert installed() != before
     edited.write_text(text)
     assert installed() == before
-    (installed.folder / "functor" / "include" / "new.cuh").write_text("")
+    (installed.folder / "functor" / "cpp" / "include" / "new.cuh").write_text("")
     assert installed() != before
 
 
@@ -303,7 +308,7 @@ def test_a_module_of_numbas_that_warns_is_imported_where_warnings_are_errors(tmp
     code = f"""
 import warnings
 import numba
-from numjit.numba_ready import load, numba_ready
+from numjit.ground.numba_ready import load, numba_ready
 numba.__path__.append({str(tmp_path)!r})
 before = list(warnings.filters)
 with numba_ready():

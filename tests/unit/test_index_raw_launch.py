@@ -4,10 +4,11 @@ import pytest
 import torch
 
 import numjit
-from numjit import build, call, warm_arrays
-from numjit.arguments import read_arguments
 from numjit.arrays.adapters import view
 from numjit.arrays.view import cuda
+from numjit.call import build, warm_arrays
+from numjit.call import planned as call
+from numjit.call.arguments import read_arguments
 
 
 class Recorder:

@@ -10,9 +10,9 @@ import pytest
 import numjit
 from numjit import dtypes
 from numjit.errors import FunctorError
-from numjit.functor.cpp_raw import Load, raw_class
-from numjit.functor.cpp_source import device_source, seam_parameters
-from numjit.functor.cuda_cpp import CppFunctor
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.raw import Load, raw_class
+from numjit.functor.cpp.source import device_source, seam_parameters
 from numjit.functor.device_function import argument_types
 from numjit.functor.fingerprint import refers_to
 from numjit.functor.markers import Raw, index

@@ -20,8 +20,8 @@ from torch.overrides import BaseTorchFunctionMode
 
 import numjit
 from numjit import dtypes
-from numjit.arguments import read_arguments
 from numjit.arrays.numbers import convert
+from numjit.call.arguments import read_arguments
 from numjit.launcher import attach
 from numjit.launcher.attach import FastCallable, FastCalls, Launcher, launchable
 from numjit.launcher.interface import Api, Plan, Record, Value

@@ -238,7 +238,7 @@ def test_a_plan_keeps_the_dtypes_that_it_is_known_by(gpu, cupy):
 
 
 def test_the_warm_path_hands_contiguous_results_over(cupy):
-    from numjit import warm_arrays
+    from numjit.call import warm_arrays
 
     def plan(shape, strides):
         return types.SimpleNamespace(shape=shape, strides=strides, outputs=(dtypes.float32,))

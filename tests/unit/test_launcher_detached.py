@@ -9,8 +9,8 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
-from numjit import autograd
-from numjit.detached import Detached
+from numjit.call.detached import Detached
+from numjit.torch import autograd
 from tests.support.fake_gpu import FakeLauncher, entry, operand
 from tests.unit.test_launcher import N, gpu, tensors  # noqa: F401
 

@@ -15,15 +15,16 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
-from numjit import apart, dtypes
+from numjit import dtypes
 from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError
+from numjit.ground import apart
 from numjit.jiterator import _JittedFunction
 from numjit.launcher import attach
 from numjit.launcher.attach import FastCalls
 from numjit.launcher.interface import MAX_WORDS
 from numjit.launcher.records import FunctorRecord
-from numjit.prepared import Prepared
+from numjit.tools.prepared import Prepared
 from tests.support import odd_operands
 from tests.support.fake_gpu import entry
 from tests.unit.test_launcher import GENERAL, N, Operation, axpy, gpu, tensors  # noqa: F401

@@ -9,8 +9,9 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
-from numjit import dtypes, torch_operator
-from numjit.detached import Detached
+from numjit import dtypes
+from numjit.call.detached import Detached
+from numjit.torch import operator as torch_operator
 from tests.support.fake_gpu import entry, floats, operand, slot
 from tests.unit.test_launcher import N, gpu, tensors  # noqa: F401
 

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from numjit.errors import ToolchainError
-from numjit.foreign import HANDLE, CLibrary, Result
+from numjit.ground.foreign import HANDLE, CLibrary, Result
 from numjit.toolchain import libraries, nvjitlink, nvrtc
 from numjit.toolchain.libraries import Library
 from tests.cases import run_python

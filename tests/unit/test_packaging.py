@@ -102,6 +102,6 @@ def test_wheel_holds_all_of_the_package(tmp_path):
     assert wheel.name.startswith(f"numjit-{numjit.__version__}-py3-none-any")
     held = set(zipfile.ZipFile(wheel).namelist())
     wanted = {path.relative_to(ROOT).as_posix() for path in (ROOT / "numjit").rglob("*.py")}
-    wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "numjit/functor/include").glob("*")}
+    wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "numjit/functor/cpp/include").glob("*")}
     assert wanted | {"numjit/py.typed"} <= held
     assert any(name.endswith("licenses/LICENSE") for name in held)

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 import numjit
 from numjit import dtypes
 from numjit import math as nm
-from numjit.functor.lowered import NotLowerable
-from numjit.functor.torch_lowering import lower
-from numjit.torch_meta import argument_types
+from numjit.torch.meta import argument_types
+from numjit.torch.see_through.lowered import NotLowerable
+from numjit.torch.see_through.lowering import lower
 from tests.support.math_cases import BINARY, UNARY, values_of
 
 INTEGERS = ["int8", "uint8", "int32", "int64"]

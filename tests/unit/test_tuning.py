@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from numjit import tuning
+from numjit.call import tuning
+from numjit.call.tuning import Trial, fastest, layout_class
 from numjit.errors import ArgumentError
 from numjit.plan.choose import ALTERNATIVES, DEFAULT
-from numjit.tuning import Trial, fastest, layout_class
 
 
 def trials(default, **others):
@@ -63,8 +63,8 @@ def test_the_winner_is_found_once_and_remembered_on_disk(timed, monkeypatch, tmp
 
 
 def test_the_command_line_finds_operations_and_says_what_is_wrong(capsys):
-    from numjit import tune
     from numjit.ahead.command import find_operation
+    from numjit.tools import tune
 
     assert find_operation("bench.cases:add").__name__ == "add"
     for name, told in (("sin", "is a builtin_function_or_method"), ("nothing", "has no attribute")):
@@ -75,7 +75,7 @@ def test_the_command_line_finds_operations_and_says_what_is_wrong(capsys):
 
 
 def test_what_was_tried_is_shown_with_the_winner(capsys):
-    from numjit import tune
+    from numjit.tools import tune
 
     tune._show(trials(1.0e-4, a1=0.5e-4))
     lines = capsys.readouterr().out.splitlines()
@@ -86,7 +86,7 @@ def test_what_was_tried_is_shown_with_the_winner(capsys):
 
 def test_tuning_without_a_gpu_says_so(monkeypatch, capsys):
     torch = pytest.importorskip("torch")
-    from numjit import tune
+    from numjit.tools import tune
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert tune.run("bench.cases:add", ["16"], ["float32"]) == 1

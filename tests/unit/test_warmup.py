@@ -144,10 +144,10 @@ class _Asked(Exception):
 @pytest.mark.parametrize("fast_memory", [False, True])
 def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, fast_memory, monkeypatch):
     """The same operands, once described and once as arrays on a device that is not there."""
-    from numjit import build
-    from numjit.arguments import Arguments
     from numjit.arrays.view import ArrayView, cuda
-    from numjit.call import Call
+    from numjit.call import build
+    from numjit.call.arguments import Arguments
+    from numjit.call.planned import Call
     from numjit.functor.signature import ArgumentType
     from numjit.runtime import devices
 
@@ -182,7 +182,7 @@ def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, 
 
 
 def test_cpu_loops_are_built_once_and_then_found(cache, monkeypatch):
-    from numjit import build
+    from numjit.call import build
 
     ones = torch.ones(8)
     AXPY(ones, ones)  # in this process's memory already; the folder is another one
@@ -205,7 +205,7 @@ def test_cpu_loops_are_built_once_and_then_found(cache, monkeypatch):
 
 
 def test_python_loops_are_found_by_the_call(cache, monkeypatch):
-    from numjit import build
+    from numjit.call import build
 
     functor = numjit.elementwise(lambda x, *, n=3: x * n - 1)
     assert numjit.warmup(functor, ("float32",), ("int16",), targets="cpu", jobs=2).built == 2
@@ -304,7 +304,7 @@ def test_a_worker_that_dies_is_an_error_and_is_replaced(monkeypatch):
 
 def test_one_job_stays_in_this_process(monkeypatch):
     made = []
-    monkeypatch.setattr("numjit.build.shell_code", lambda *a: made.append(a))
+    monkeypatch.setattr("numjit.call.build.shell_code", lambda *a: made.append(a))
     with ShellWorkers(1) as workers:
         workers.compile("spec", (9, 0))
         assert not workers._started

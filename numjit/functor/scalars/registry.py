@@ -19,7 +19,6 @@ from numba.core.typing import signature
 from numba.core.typing.typeof import typeof
 
 from numjit import dtypes
-from numjit.apart import lock
 from numjit.codegen.machine import HOST, Machine
 from numjit.functor.scalars.dual import Dual
 from numjit.functor.scalars.lowering import Emitter
@@ -30,6 +29,7 @@ from numjit.functor.scalars.seeds import register_seeds
 from numjit.functor.scalars.tracing import Traced, Tracer, result_kind
 from numjit.functor.scalars.tracing import lower as lower_rule
 from numjit.functor.scalars.types import Element, RefusalError, Strong, argument_type, native_type, unwrap
+from numjit.ground.apart import lock
 
 __all__ = ["Helper", "RuledFunction", "cast", "own_type", "register"]
 

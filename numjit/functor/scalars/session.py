@@ -48,8 +48,8 @@ from numjit.functor.scalars.types import (
 )
 from numjit.functor.signature import ArgumentType
 from numjit.functor.source import source_error
+from numjit.ground.numba_ready import numba_ready
 from numjit.math import where
-from numjit.numba_ready import numba_ready
 from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
 

@@ -1,0 +1,1 @@
+"""One call: its arguments bound and read, planned, built, run, and repeated."""

@@ -1,0 +1,1 @@
+"""What every place stands on: threads and processes, ctypes tables, checks of options, the way to Numba."""

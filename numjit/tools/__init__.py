@@ -1,0 +1,1 @@
+"""What looks at operations from outside: inspection, reports, tuning, calls prepared ahead."""

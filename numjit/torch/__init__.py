@@ -1,0 +1,1 @@
+"""All that knows torch's dispatcher, autograd and compiler; operations do without it."""

@@ -1,0 +1,1 @@
+"""Python functors written over torch tensors, so that torch's compiler can look into them."""
