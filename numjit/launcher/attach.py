@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from numjit import config
 from numjit.ground.apart import Task, lock
 
 if TYPE_CHECKING:
-    from numjit.call.warm import Entry
+    from numjit.call.record import Plan
     from numjit.launcher.records import FunctorRecord
 
 __all__ = ["FastCallable", "FastCalls", "Launcher", "build", "launchable", "wait"]
@@ -58,10 +59,6 @@ class Launcher:
         code.use(table.address)
         # Classes refer to the code for good: objects may call when numjit's modules are torn down already.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-
-    def use_cupy(self) -> None:
-        """Answer calls on CuPy's arrays, too."""
-        self._table.use_cupy(sys.modules["cupy"])
 
     @property
     def function_offsets(self) -> tuple[int, int, int]:
@@ -199,6 +196,8 @@ class FastCalls:
         self._by_value = by_value
         self._detached = detached
         self._record: FunctorRecord | None = None
+        #: What became of plans that were offered: False for no, else how often plans had been forgotten.
+        self._answers: weakref.WeakKeyDictionary[Plan, int | bool] = weakref.WeakKeyDictionary()
         self._watching = False
         self._asked = False
         self._lock = lock()
@@ -215,38 +214,34 @@ class FastCalls:
             if self._record is not None:
                 self._record.forget()
 
-    def wants(self, entry: Entry) -> bool:
-        """Whether a call is to be offered: it never was, or what came of it is forgotten."""
-        if entry.fast is None:
-            return True
-        return entry.fast and self._record is not None and entry.generation != self._record.generation
-
-    def offer(self, bound: Sequence[Any], out: Any, entry: Entry) -> bool | None:
-        """Let the launcher answer calls like this one; answers whether it will, None while there is none.
+    def offer(self, bound: Sequence[Any], out: Any, plan: Plan) -> None:
+        """Let the launcher answer calls like this one, where there is one and it can.
 
         Parameters
         ----------
         bound, out
             The call's arguments.
-        entry
-            What it did, on a GPU.
+        plan
+            What it did.
         """
-        if sys.is_finalizing():  # nothing can be imported any more
-            return None
-        if entry.library != "torch" and (entry.maker is None or out is not None):
-            return False
+        if plan.kernel is None or plan.library != "torch" or sys.is_finalizing():
+            return  # at the interpreter's end nothing can be imported any more
         launcher = _process.launcher
         if launcher is None:
             if self._asked:  # a first call has its result before the launcher is so much as thought of
                 request()
             self._asked = True
-            return None
-        if entry.maker is not None:
-            launcher.use_cupy()
+            return
         with self._lock:
-            return self._add(launcher, bound, out, entry)
+            answered = self._answers.get(plan)
+            if answered is False or (self._record and answered == self._record.generation):
+                return
+            is_taken = self._add(launcher, bound, out, plan)
+            if is_taken is not None and self._record is not None:
+                self._answers[plan] = self._record.generation if is_taken else False
 
-    def _add(self, launcher: Launcher, bound: Sequence[Any], out: Any, entry: Entry) -> bool | None:
+    def _add(self, launcher: Launcher, bound: Sequence[Any], out: Any, plan: Plan) -> bool | None:
+        """Add a plan; answers whether the launcher takes it, None where another call will be asked again."""
         if self._record is None:
             from numjit.launcher.records import FunctorRecord
 
@@ -256,14 +251,13 @@ class FastCalls:
             )
         if not self._watching and not self._watch(launcher, self._record):
             return False
-        # What is watched must be what the call was planned with, by another thread's leave.
-        if self._meaning is not None and self._meaning() != entry.fingerprint:
+        # Another thread may have rebound what the function captures since the call was planned.
+        if self._meaning is not None and self._meaning() != plan.fingerprint:
             return None
         if self._by_value is not None and self._by_value(bound):
             return False
-        if not self._record.add(bound, out, entry):
+        if not self._record.add(bound, out, plan):
             return False
-        entry.generation = self._record.generation
         self._operation._launcher_record = self._record.array
         return True
 

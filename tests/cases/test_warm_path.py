@@ -160,11 +160,11 @@ def test_fake_tensors_after_a_warm_call(operation, device):
 
 
 def test_entries_are_bounded(operation, monkeypatch, device):
-    monkeypatch.setattr(type(operation._call.warm), "LIMIT", 4)
+    monkeypatch.setattr(operation.__numjit_operation__.warm.plans, "limit", 4)
     for n in range(1, 12):
         x = torch.ones(n, device=device)
         same(operation(x, x), x + x)
-    assert len(operation._call.warm._entries) <= 4
+    assert len(operation.__numjit_operation__.warm.plans) <= 4
 
 
 def test_nan_scalars_arrive(operation, device):
@@ -176,7 +176,7 @@ def test_nan_scalars_arrive(operation, device):
 
 def test_numbers_that_the_dispatcher_wrapped_and_0_dim_tensors_never_take_it(operation):
     x = torch.ones(4)
-    warm = operation._call.warm
+    warm = operation.__numjit_operation__.warm
     assert warm.key("f", [x, 2.5]) is not None
     assert warm.key("f", [x, torch.tensor(2.5)]) is None
 

@@ -130,7 +130,7 @@ MUTANTS = [
     Mutant(
         "B18 a call without a graph is traced into numjit",
         "numjit/torch/compile.py",
-        """    torch._dynamo.graph_break(f"{operation.__name__}: numjit has no graph of a call {what}")
+        """    torch._dynamo.graph_break(f"{operation.name}: numjit has no graph of a call {what}")
 """,
         "",
         "tests/cases/test_compiled_odd_calls.py",

@@ -53,14 +53,14 @@ MUTANTS = [
     ),
     Mutant(
         "A14 the sign is no part of the warm key",
-        "numjit/elementwise.py",
+        "numjit/call/operation.py",
         "        return (fingerprint, signs_of(bound)) if self.reads_signs else fingerprint\n",
         "        return fingerprint\n",
         f"{_TESTS}test_the_sign_of_an_int_of_the_call_decides_the_type_of_a_power",
     ),
     Mutant(
         "A14 the sign is no part of a specialisation",
-        "numjit/elementwise.py",
+        "numjit/call/operation.py",
         "            arguments.types = with_signs(arguments.types, arguments.values)\n",
         "            arguments.types = with_signs(arguments.types, [1] * len(arguments.types))\n",
         f"{_TESTS}test_integer_tensors_to_negative_powers_are_refused_as_torch_refuses_them",
