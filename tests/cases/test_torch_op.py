@@ -131,7 +131,8 @@ def test_automatic_names_tell_what_is_computed():
     code = """
         import numjit
         from numjit.torch.operator import opaque_op
-        print(opaque_op(numjit.elementwise("template <class T> T f(T x) { return x + T(1); }").__numjit_operation__).name)
+        f = numjit.elementwise("template <class T> T f(T x) { return x + T(1); }")
+        print(opaque_op(f.__numjit_operation__).name)
     """
     assert run_python(code).stdout == run_python(code).stdout
 
