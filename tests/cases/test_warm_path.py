@@ -82,7 +82,7 @@ def test_calls_in_any_order_answer_as_a_fresh_functor(operation, device):
 def test_the_warm_path_is_taken(operation, device, monkeypatch):
     x = torch.ones(16, device=device)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     same(operation(x, x), x + x)
     same(operation(x * 3, x, alpha=5), x * 3 * 5 + x)
@@ -220,7 +220,7 @@ def test_numpy_calls_in_any_order_answer_as_a_fresh_functor(operation):
 def test_the_warm_path_is_taken_by_numpy_arrays(operation, monkeypatch):
     x = np.ones(16, np.float32)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     np.testing.assert_array_equal(operation(x * 3, x, alpha=5), x * 16)
 
@@ -250,7 +250,7 @@ def test_cupy_calls_are_warm_and_on_cupy_s_stream(operation, monkeypatch):
             assert isinstance(got, cupy.ndarray)
             cupy.testing.assert_array_equal(got, 2 * a + b)
             assert got.dtype == (2 * a + b).dtype
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
@@ -282,7 +282,7 @@ def test_exporters_in_any_order_answer_as_a_fresh_functor(operation, device):
 def test_exporters_take_the_warm_path_and_are_read_once(operation, device, monkeypatch):
     x, y = torch.arange(16.0, device=device), torch.full((16,), 3.0, device=device)
     operation(Exporter(x), Exporter(y))
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     first, second = Exporter(x), Exporter(y)
     same(operation(first, second), x + y)
@@ -350,7 +350,7 @@ def test_jax_arrays_are_warm_and_answer_tensors(operation, dtype, device, monkey
         pytest.skip(f"JAX has no such device: {error}")
     x = jax.device_put(jax.numpy.arange(12, dtype=dtype).reshape(3, 4), place)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     for k in range(3):
         expected = torch.arange(12, device=device).reshape(3, 4) * (k + 1)
@@ -378,7 +378,7 @@ def test_numba_arrays_are_warm_and_answer_numba_arrays(operation, monkeypatch):
     host = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = cuda.to_device(host)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     for k in range(3):
         result = operation(x, x, alpha=k)
