@@ -206,7 +206,6 @@ class Call:
             library,
             arguments.library,
             fingerprint=plan.fingerprint,
-            maker=warm_arrays.maker(plan) if library == arguments.library == "cupy" else None,
         )
 
     def _execute(

@@ -52,9 +52,6 @@ class Entry:
         How often the launcher had forgotten its plans when it took this one.
     fingerprint
         The functor's when the call was planned.
-    maker
-        What the launcher is to make results with, and the arguments of each; None for torch's, and where it
-        makes none.
     allocation
         How calls on arrays of others than torch allocate the results; made at the first repetition.
     """
@@ -76,7 +73,6 @@ class Entry:
     fast: bool | None = None
     generation: int = 0
     fingerprint: str = ""
-    maker: tuple[Any, list[tuple[Any, ...]]] | None = None
     allocation: Any = None
 
     def compute(self, pointers: Sequence[int], bound: Sequence[Any]) -> None:
@@ -174,7 +170,7 @@ class WarmPath:
         if entry is None:
             return None
         if entry.library != "torch":
-            return warm_arrays.run(entry, bound, key, self.fast)
+            return warm_arrays.run(entry, bound, key)
         torch = self._torch
         results = [
             torch.empty_strided(entry.shape, entry.strides, dtype=dtype, device=entry.device)

@@ -15,19 +15,17 @@ import numpy as np
 
 from numjit.arrays.adapters import protocol_reader
 from numjit.arrays.allocate import allocator
-from numjit.arrays.numpy_arrays import address_of, to_numpy_dtype
+from numjit.arrays.numpy_arrays import address_of
 from numjit.arrays.streams import LEGACY_STREAM, launch_stream, producers
 from numjit.arrays.view import CPU, FIRST_ADDRESS
 from numjit.errors import NumjitError
 from numjit.runtime.streams import wait_for
-from numjit.semantics.strides import contiguous_strides
 
 if TYPE_CHECKING:
     from numjit.arrays.view import ArrayView
     from numjit.call.warm import Entry
-    from numjit.launcher.attach import FastCalls
 
-__all__ = ["INT64", "NUMBERS", "Seen", "key", "maker", "ordered_stream", "run"]
+__all__ = ["INT64", "NUMBERS", "Seen", "key", "ordered_stream", "run"]
 
 #: Numbers of which the type alone is part of a key; ints too, below this.
 INT64 = 1 << 63
@@ -148,8 +146,8 @@ def _all_speak(bound: Sequence[Any]) -> bool:
     return True
 
 
-def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCalls | None) -> Any:
-    """Repeat a call of this key: its result, or a tuple of several; `fast` is offered such calls."""
+def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...]) -> Any:
+    """Repeat a call of this key: its result, or a tuple of several."""
     if entry.allocation is None:
         entry.allocation = _allocation(entry)
     views = key.views if isinstance(key, Seen) else None
@@ -165,8 +163,6 @@ def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCall
         entry.compute(pointers, bound)
     else:
         entry.launch(pointers, bound, stream)
-        if entry.maker is not None and entry.fast is not False and fast is not None and fast.wants(entry):
-            entry.fast = fast.offer(bound, None, entry)
     return made[0][0] if len(made) == 1 else tuple([array for array, _ in made])
 
 
@@ -204,13 +200,3 @@ def _allocation(entry: Entry) -> list[Callable[[int], tuple[Any, int]]]:
         return made, made.data_ptr()
 
     return [functools.partial(make, dtype) for dtype in entry.outputs]
-
-
-def maker(plan: Any) -> tuple[Any, list[tuple[Any, ...]]] | None:
-    """Return what makes a plan's results where they are CuPy's, and with which arguments.
-
-    None where these are no arrays in C order.
-    """
-    if plan.strides != contiguous_strides(plan.shape):
-        return None
-    return sys.modules["cupy"].ndarray, [(plan.shape, to_numpy_dtype(dtype)) for dtype in plan.outputs]

@@ -15,17 +15,16 @@ from numjit.launcher.interface import (
     MAX_WORDS,
     Guard,
     Plan,
+    PlannedCall,
     Record,
     Value,
 )
 
 if TYPE_CHECKING:
-    from numjit.call.warm import Entry
     from numjit.dtypes import DType
 
 __all__ = ["FunctorRecord", "value_codes"]
 
-_CUDA = 2  # DLPack's kDLCUDA
 _INT64 = 1 << 63
 _Describe = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _Hash = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)
@@ -191,14 +190,14 @@ class FunctorRecord:
         table[2 * slot] = hashed
         table[2 * slot + 1] = address  # last: an entry without an address is free
 
-    def add(self, bound: Sequence[Any], out: Any, entry: Entry) -> bool:
+    def add(self, bound: Sequence[Any], out: Any, planned: PlannedCall) -> bool:
         """Keep what a call does; answers whether such calls go through the launcher from now on.
 
         Parameters
         ----------
         bound, out
             The call's arguments.
-        entry
+        planned
             What it did.
         """
         if any(type(value) is int and not -_INT64 <= value < _INT64 for value in bound):
@@ -209,7 +208,7 @@ class FunctorRecord:
         hashed, words = described
         if words in self._plans:
             return True
-        memory = _plan_memory(hashed, words, bound, out, entry)
+        memory = _plan_memory(hashed, words, bound, out, planned)
         if memory is None:
             return False
         if len(self._plans) >= self.LIMIT:
@@ -252,35 +251,31 @@ def value_codes(value: Any, dtype: DType) -> list[Value] | None:
 
 
 def _plan_memory(
-    hashed: int, words: tuple[int, ...], bound: Sequence[Any], out: Any, entry: Entry
+    hashed: int, words: tuple[int, ...], bound: Sequence[Any], out: Any, planned: PlannedCall
 ) -> _PlanMemory | None:
     """Lay a plan out in memory; None where the launcher cannot run it."""
-    outputs = len(entry.outputs)
-    slots = outputs + len(entry.memory)
+    outputs = len(planned.outputs)
+    slots = outputs + len(planned.memory)
     values: list[tuple[int, int, Value]] = []
-    for k, dtype in entry.values:
+    for k, dtype in planned.values:
         codes = value_codes(bound[k], dtype)
         if codes is None:
             return None
         values += [(k, slots + j, code) for j, code in enumerate(codes)]
         slots += 2 if dtype.is_complex else 1
-    template = [0] * slots + list(entry.extents)
+    template = [0] * slots + list(planned.extents)
     if outputs > MAX_PARAMETERS or len(template) > MAX_SLOTS:
         return None
-    if entry.launcher.slot_count != len(template):
+    if planned.launcher.slot_count != len(template):
         return None
-    offsets = list(entry.offsets) or [0] * (outputs + len(entry.memory))
+    offsets = list(planned.offsets) or [0] * (outputs + len(planned.memory))
     spans = []
-    for j, k in enumerate(entry.memory):
+    for j, k in enumerate(planned.memory):
         low, high = (0, 0) if out is None else _span(bound[k])
         same = out is not None and _layout(bound[k]) == _layout(out)
         spans.append((k, outputs + j, offsets[outputs + j], low, high, int(same)))
-    maker, allocations = None, [(tuple(entry.shape), tuple(entry.strides), dtype) for dtype in entry.outputs]
-    if entry.maker is not None:
-        maker, allocations = entry.maker
-    # Arrays of CuPy are known by their dtype objects: no other may come to be where one of them was.
-    objects: list[Any] = [hashed, entry.launcher, maker, *allocations]
-    objects += [bound[k].dtype for k in entry.memory]
+    allocations = [(tuple(planned.shape), tuple(planned.strides), dtype) for dtype in planned.outputs]
+    objects: list[Any] = [hashed, planned.launcher, *allocations]
     out_low, out_high = (0, 0) if out is None else _span(out)
     tables = {
         Plan.WORDS: words,
@@ -293,11 +288,10 @@ def _plan_memory(
     memory = np.zeros(len(Plan) + sum(map(len, tables.values())), np.int64)
     owner = _PlanMemory(memory, objects)
     numbers = {
-        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: entry.launcher.context,
-        Plan.DEVICE_TYPE: _CUDA, Plan.DEVICE: entry.device_index, Plan.OUTPUTS: outputs,
-        Plan.MAKER: 0 if maker is None else id(maker), Plan.GIVEN: int(out is not None),
-        Plan.FUNCTION: entry.launcher.function, Plan.GRID: entry.grid[0],
-        Plan.BLOCK: entry.launcher.block[0], Plan.SHARED: entry.launcher.shared_bytes,
+        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: planned.launcher.context,
+        Plan.DEVICE: planned.device_index, Plan.OUTPUTS: outputs, Plan.GIVEN: int(out is not None),
+        Plan.FUNCTION: planned.launcher.function, Plan.GRID: planned.grid[0],
+        Plan.BLOCK: planned.launcher.block[0], Plan.SHARED: planned.launcher.shared_bytes,
         Plan.SLOTS: len(template), Plan.INPUTS: len(spans), Plan.VALUES: len(values),
         Plan.OUT_LOW: out_low, Plan.OUT_HIGH: out_high,
     }  # fmt: skip

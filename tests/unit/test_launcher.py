@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 from torch.overrides import BaseTorchFunctionMode
 
@@ -273,7 +271,7 @@ class TestGoesTheGeneralWay:
             assert operation(forward_ad.make_dual(x, y), y) is GENERAL
             with torch.no_grad():
                 assert operation(x, forward_ad.make_dual(x, y)) is GENERAL
-            torch.testing.assert_close(operation(x, y), x + y)
+            assert operation(x, y) is GENERAL  # as Python's warm path: it does not look for tangents
         torch.testing.assert_close(operation(x, y), x + y)
 
     def test_inference_tensors_are_another_kind(self, axpy):

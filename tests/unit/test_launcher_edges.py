@@ -11,8 +11,6 @@ import types
 import pytest
 
 torch = pytest.importorskip("torch")
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
 from numjit import dtypes
@@ -168,6 +166,13 @@ class TestMemory:
 
 
 class TestStalePlans:
+    def test_arrays_of_others_than_torch_are_not_taken(self, gpu):
+        _, calls = one_operand()
+        plan = entry((N,), memory=(0,))
+        plan.library = "cupy"
+        assert calls.offer([torch.zeros(N)], None, plan) is False
+        assert calls.record is None
+
     def test_ints_beyond_64_bits_make_no_plan_for_ints(self, gpu):
         """They are uint64 to the functor, other ints int64."""
         operation = Operation()
