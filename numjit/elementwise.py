@@ -44,9 +44,9 @@ from numjit.torch.dispatch import (
 )
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
     from numjit.call.detached import Detached
     from numjit.call.warm import WarmPath
+    from numjit.functor.kinds import Functor
     from numjit.tools.inspection import Inspection
     from numjit.tools.prepared import Prepared
     from numjit.torch.by_hand import Rule

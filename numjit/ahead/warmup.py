@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from numjit.ahead.warmed import Warmed
 from numjit.dtypes import as_dtype
 from numjit.errors import ArgumentError, kind_of
 from numjit.ground.checks import Checks
@@ -19,25 +20,6 @@ DTYPES = ("float32", "float16", "bfloat16")
 INPUTS = (1, 2, 3)
 #: Addresses that a kernel's parameters have room for.
 _MOST_INPUTS = 4095
-
-
-class Warmed(NamedTuple):
-    """What `warmup` did.
-
-    Attributes
-    ----------
-    built, found
-        How many shells, kernels and CPU loops were compiled, and how many were on disk already.
-    seconds
-        How long it took.
-    """
-
-    built: int
-    found: int
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"built {self.built}, found {self.found} on disk, in {self.seconds:.1f} s"
 
 
 def warmup(

@@ -31,8 +31,8 @@ from numjit.runtime.launch import Launcher
 from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
     from numjit.dtypes import DType
+    from numjit.functor.kinds import Functor
 
 __all__ = ["Call", "Plan", "fast_calls", "gradient_dtype", "view_bits"]
 

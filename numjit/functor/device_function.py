@@ -15,7 +15,7 @@ from numjit.ground.numba_ready import numba_ready
 from numjit.semantics.category import Category
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
+    from numjit.functor.kinds import Functor
 
 __all__ = ["argument_types", "declare"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +20,7 @@ __all__ = [
     "Signature",
     "SignedNumber",
     "Specialisation",
+    "WrittenInPython",
     "signs_of",
     "with_signs",
 ]
@@ -189,3 +192,29 @@ class Specialisation(NamedTuple):
         pairs = zip(self.arguments, self.inputs, strict=True)
         shown = ",".join(f"{a.shown}>{taken}" for a, taken in pairs)
         return f"({shown})->({','.join(map(str, self.outputs))})@{self.default_dtype}"
+
+
+class WrittenInPython(Protocol):
+    """What the compiler of Python functors needs of one.
+
+    Attributes
+    ----------
+    fn
+        The function of one element.
+    name, signature
+        As of every functor.
+    python_signature
+        The function's own signature, with the defaults that were given for its scalars.
+    """
+
+    fn: types.FunctionType
+    name: str
+    signature: Signature
+    python_signature: inspect.Signature
+
+    @property
+    def uses_index(self) -> bool:
+        """Whether the functor takes the number of the element."""
+
+    def input_dtypes(self, arguments: tuple[ArgumentType, ...], default_dtype: DType) -> tuple[DType, ...]:
+        """Return the dtype that each argument is converted to before the functor sees it."""

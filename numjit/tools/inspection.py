@@ -17,9 +17,9 @@ from numjit.torch.autograd import Request, derived, explained
 if TYPE_CHECKING:
     from numjit.arrays.view import ArrayView, Device
     from numjit.call.arguments import Arguments
-    from numjit.call.build import Functor
     from numjit.call.planned import Plan
     from numjit.elementwise import Elementwise
+    from numjit.functor.kinds import Functor
 
 __all__ = ["Inspection", "inspect_call", "inspect_derivative"]
 

@@ -20,7 +20,7 @@ from numjit.errors import NumjitError
 from numjit.functor.fingerprint import digest
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
+    from numjit.functor.kinds import Functor
     from numjit.torch.by_hand import Rule
     from numjit.torch.operator import TorchOp
 

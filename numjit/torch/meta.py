@@ -16,8 +16,8 @@ from numjit.semantics import Category, output_strides
 from numjit.torch.genuine import genuine_functions
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
     from numjit.elementwise import Elementwise
+    from numjit.functor.kinds import Functor
 
 __all__ = ["argument_types", "empty_results", "result_dtypes"]
 

@@ -15,7 +15,7 @@ import itertools
 import math
 import types as pytypes
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numba.core import types
@@ -46,15 +46,12 @@ from numjit.functor.scalars.types import (
     parameter_type,
     unwrap,
 )
-from numjit.functor.signature import ArgumentType
+from numjit.functor.signature import ArgumentType, WrittenInPython
 from numjit.functor.source import source_error
 from numjit.ground.numba_ready import numba_ready
 from numjit.math import where
 from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
-
-if TYPE_CHECKING:
-    from numjit.functor.python import PythonFunctor
 
 __all__ = ["Session", "Target", "compiling"]
 
@@ -216,7 +213,7 @@ def _relaxed(signature: inspect.Signature) -> inspect.Signature:
     return inspect.Signature(parameters, __validate_parameters__=False)
 
 
-def _declared(functor: PythonFunctor, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
+def _declared(functor: WrittenInPython, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
     """Return the parameter types of a decorated functor that another functor calls with `kinds`."""
     arguments = []
     parameters = (*functor.signature.operands, *functor.signature.scalars)
@@ -242,7 +239,7 @@ def _declared(functor: PythonFunctor, kinds: tuple[Any, ...], default_dtype: DTy
     )
 
 
-def _converted(functor: PythonFunctor, kind: Any, declared: Any) -> Any:
+def _converted(functor: WrittenInPython, kind: Any, declared: Any) -> Any:
     """Return a declared parameter type with the derivatives of the value that is passed."""
     if not isinstance(kind, Dual):
         return declared
@@ -257,7 +254,7 @@ def _converted(functor: PythonFunctor, kind: Any, declared: Any) -> Any:
     return with_element(kind, declared)
 
 
-def _check_results(functor: PythonFunctor, found: Any) -> None:
+def _check_results(functor: WrittenInPython, found: Any) -> None:
     """Refuse a call whose result would have to be converted to what the called functor declares."""
     results = found.types if isinstance(found, types.BaseTuple) else (found,)
     for output, result in zip(functor.signature.outputs, results, strict=False):

@@ -27,7 +27,7 @@ _PARTS = (
     "numjit.functor.scalars.types",
     "numjit.torch.see_through.values",
     "numjit.torch.see_through.program",
-    "numjit.torch.see_through.calls",
+    "numjit.torch.see_through.statements",
     "numjit.torch.see_through.tracing",
 )
 
@@ -299,7 +299,7 @@ def _parameters(
 def _run(program: Program, functor: PythonFunctor, parameters: dict[str, Value]) -> tuple[Value, ...]:
     """Execute the functor on its parameters; returns its results."""
     from numjit.functor.source import definition
-    from numjit.torch.see_through.calls import body
+    from numjit.torch.see_through.statements import body
     from numjit.torch.see_through.values import Scope, Value
 
     node = definition(functor.fn)
