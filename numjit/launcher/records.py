@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numjit.cache import Bounded
 from numjit.launcher.interface import (
     MAX_PARAMETERS,
     MAX_SLOTS,
     MAX_WORDS,
     Guard,
     Plan,
+    PlannedCall,
     Record,
     Value,
 )
 
 if TYPE_CHECKING:
-    from numjit.call.record import Plan as Planned
     from numjit.dtypes import DType
 
 __all__ = ["FunctorRecord", "value_codes"]
 
-_CUDA = 2  # DLPack's kDLCUDA
 _INT64 = 1 << 63
 _Describe = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _Hash = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)
@@ -66,7 +66,7 @@ class FunctorRecord:
     """
 
     #: Plans kept; a loop over ever new shapes must not grow without bound.
-    LIMIT = 1024
+    LIMIT = 16384
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class FunctorRecord:
         self._name_table = np.array([0 if n is None else id(n) for n in self._interned], np.int64)
         self._default_table = np.array([0 if d is None else id(d) for d in defaults], np.int64)
         self._guards: tuple[Any, list[Any]] = (np.zeros(0, np.int64), [])
-        self._plans: dict[tuple[int, ...], _PlanMemory] = {}
-        #: How often every plan was forgotten.
+        self._plans: Bounded[tuple[int, ...], _PlanMemory] = Bounded(self.LIMIT)
+        #: How often plans were forgotten.
         self.generation = 0
         self.array = np.zeros(len(Record), np.int64).view(_RecordWords)
         self.array.owner = self
@@ -165,7 +165,7 @@ class FunctorRecord:
 
     def forget(self) -> None:
         """Forget every plan."""
-        forgotten, self._plans = self._plans, {}
+        forgotten, self._plans = self._plans, Bounded(self.LIMIT)
         self.generation += 1
         self._renew_table()
         del forgotten  # not before: until now other threads found them in the table
@@ -190,14 +190,14 @@ class FunctorRecord:
         table[2 * slot] = hashed
         table[2 * slot + 1] = address  # last: an entry without an address is free
 
-    def add(self, bound: Sequence[Any], out: Any, plan: Planned) -> bool:
+    def add(self, bound: Sequence[Any], out: Any, planned: PlannedCall) -> bool:
         """Keep what a call does; answers whether such calls go through the launcher from now on.
 
         Parameters
         ----------
         bound, out
             The call's arguments.
-        plan
+        planned
             What it did.
         """
         if any(type(value) is int and not -_INT64 <= value < _INT64 for value in bound):
@@ -208,16 +208,17 @@ class FunctorRecord:
         hashed, words = described
         if words in self._plans:
             return True
-        memory = _plan_memory(hashed, words, bound, out, plan)
+        memory = _plan_memory(hashed, words, bound, out, planned)
         if memory is None:
             return False
-        if len(self._plans) >= self.LIMIT:
-            self.forget()
-        self._plans[words] = memory
-        if 4 * len(self._plans) > len(self._table):
+        gone = self._plans.keep(words, memory)
+        if gone:
+            self.generation += 1
+        if gone or 4 * len(self._plans) > len(self._table):
             self._renew_table()
         else:
             self._insert(self._table, memory)
+        del gone  # not before: until now other threads found them in the table
         return True
 
 
@@ -251,35 +252,32 @@ def value_codes(value: Any, dtype: DType) -> list[Value] | None:
 
 
 def _plan_memory(
-    hashed: int, words: tuple[int, ...], bound: Sequence[Any], out: Any, plan: Planned
+    hashed: int, words: tuple[int, ...], bound: Sequence[Any], out: Any, planned: PlannedCall
 ) -> _PlanMemory | None:
     """Lay a plan out in memory; None where the launcher cannot run it."""
-    outputs = len(plan.outputs)
-    slots = outputs + len(plan.memory)
+    outputs = len(planned.outputs)
+    slots = outputs + len(planned.memory)
     values: list[tuple[int, int, Value]] = []
-    for k, dtype in plan.numbers:
+    for k, dtype in planned.numbers:
         codes = value_codes(bound[k], dtype)
         if codes is None:
             return None
         values += [(k, slots + j, code) for j, code in enumerate(codes)]
         slots += 2 if dtype.is_complex else 1
-    template = [0] * slots + list(plan.extents)
+    template = [0] * slots + list(planned.extents)
     if outputs > MAX_PARAMETERS or len(template) > MAX_SLOTS:
         return None
-    if plan.kernel.slot_count != len(template):
+    if planned.kernel.slot_count != len(template):
         return None
-    offsets = list(plan.offsets)
+    offsets = list(planned.offsets)
     spans = []
-    for j, k in enumerate(plan.memory):
+    for j, k in enumerate(planned.memory):
         low, high = (0, 0) if out is None else _span(bound[k])
         same = out is not None and _layout(bound[k]) == _layout(out)
         spans.append((k, outputs + j, offsets[outputs + j], low, high, int(same)))
     torch: Any = sys.modules["torch"]
-    maker = None
-    allocations = [(plan.shape, plan.strides, getattr(torch, dtype.name)) for dtype in plan.outputs]
-    # Arrays of CuPy are known by their dtype objects: no other may come to be where one of them was.
-    objects: list[Any] = [hashed, plan.kernel, maker, *allocations]
-    objects += [bound[k].dtype for k in plan.memory]
+    allocations = [(planned.shape, planned.strides, getattr(torch, dtype.name)) for dtype in planned.outputs]
+    objects: list[Any] = [hashed, planned.kernel, *allocations]
     out_low, out_high = (0, 0) if out is None else _span(out)
     tables = {
         Plan.WORDS: words,
@@ -292,11 +290,10 @@ def _plan_memory(
     memory = np.zeros(len(Plan) + sum(map(len, tables.values())), np.int64)
     owner = _PlanMemory(memory, objects)
     numbers = {
-        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: plan.kernel.context,
-        Plan.DEVICE_TYPE: _CUDA, Plan.DEVICE: plan.device.index, Plan.OUTPUTS: outputs,
-        Plan.MAKER: 0 if maker is None else id(maker), Plan.GIVEN: int(out is not None),
-        Plan.FUNCTION: plan.kernel.function, Plan.GRID: plan.grid[0],
-        Plan.BLOCK: plan.kernel.block[0], Plan.SHARED: plan.kernel.shared_bytes,
+        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: planned.kernel.context,
+        Plan.DEVICE: planned.device.index, Plan.OUTPUTS: outputs, Plan.GIVEN: int(out is not None),
+        Plan.FUNCTION: planned.kernel.function, Plan.GRID: planned.grid[0],
+        Plan.BLOCK: planned.kernel.block[0], Plan.SHARED: planned.kernel.shared_bytes,
         Plan.SLOTS: len(template), Plan.INPUTS: len(spans), Plan.VALUES: len(values),
         Plan.OUT_LOW: out_low, Plan.OUT_HIGH: out_high,
     }  # fmt: skip

@@ -98,7 +98,7 @@ def test_no_files_import_each_other():
 
 #: Files that reach each other once imports inside functions and for type checking count; it may only shrink.
 CIRCLES = """
-call.detached call.planned call.warm call.warm_arrays elementwise launcher.attach launcher.records
+call.detached call.planned call.warm call.warm_arrays elementwise
  tools.inspection tools.prepared torch.autograd torch.batches torch.by_hand torch.compile
  torch.definition torch.dispatch torch.gradient torch.lookup torch.meta torch.module torch.operator
  torch.sharding
