@@ -18,7 +18,7 @@ V = TypeVar("V")
 class Bounded(dict[K, V]):
     """A dictionary of at most `limit` entries for what every call looks up; looking up costs nothing more.
 
-    Where it is full, half of its entries go, by chance. To know which were used last would cost each call,
+    Where it is full, an eighth of its entries go, by chance. To know which were used last would cost each call,
     and would miss every call of a loop over somewhat more keys than there is room for; so would keeping the
     newest. By chance such a loop finds most of its keys.
 
@@ -39,7 +39,7 @@ class Bounded(dict[K, V]):
         with self._lock:
             gone: list[V] = []
             if len(self) >= self.limit and key not in self:
-                leaving = self._chance.sample(list(self), (self.limit + 1) // 2)
+                leaving = self._chance.sample(list(self), -(-self.limit // 8))
                 gone.extend(map(self.pop, leaving))
             self[key] = value
             return gone
