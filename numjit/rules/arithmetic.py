@@ -159,6 +159,7 @@ def _sums() -> list[Entry]:
             derivative=_truediv,
             torch=_divide_text,
             cpp=_intrinsics("div") + fast("fdividef", "__fdividef", operands=2),
+            complex_cpp="operator/",
             slope="1 / y, -r / y",
         ),
         entry(

@@ -51,7 +51,7 @@ def _entries() -> list[Entry]:
             binary(symbol, name, _emit_bits(name), integral_or_bool),
             numjit_rule(f"bitwise_{name.rstrip('_')}", _emit_bits(name), integral_or_bool),
             torch=text.infix(symbol),
-            note="also `&`, `\\|`, `^`, `~`",
+            note="also `&`, `|`, `^`, `~`",
         )
         for symbol, name in (("&", "and_"), ("|", "or_"), ("^", "xor"))
     ]
@@ -60,7 +60,7 @@ def _entries() -> list[Entry]:
             {operator.invert: Rule("~", (1, 1), inverted, integral_or_bool, numbers=python_integer)},
             numjit_rule("bitwise_not", inverted, integral_or_bool),
             torch=text.called("bitwise_not"),
-            note="also `&`, `\\|`, `^`, `~`",
+            note="also `&`, `|`, `^`, `~`",
         )
     )
     for symbol, name, own in (("<<", "lshift", "left_shift"), (">>", "rshift", "right_shift")):

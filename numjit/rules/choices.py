@@ -17,7 +17,7 @@ from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
 from numjit.rules import torch_text as text
 from numjit.rules.arithmetic import MANY, first, flat
-from numjit.rules.entry import Entry, cmath_rule, entry, math_rule, numjit_rule, std
+from numjit.rules.entry import Entry, any_type, cmath_rule, cuda, entry, fast, math_rule, numjit_rule, std
 from numjit.rules.rule import (
     Emit,
     Rule,
@@ -151,6 +151,7 @@ def _questions() -> list[Entry]:
             torch=_question_text(name, str(name == "isfinite")),
             cpp=std(name, has_single=False),
             note="of complex numbers, of either part (`isfinite`: of both)",
+            slope="none: a plain bool",
         )
         for name in ("isnan", "isinf", "isfinite")
     ]
@@ -249,9 +250,12 @@ def _extrema() -> list[Entry]:
                 derivative=_extremum(symbol),
                 is_folded=True,
                 torch=text.fold(text.called(name)),
+                cpp=cuda(own.__name__, has_single=False, is_by_hand=True) + any_type(own.__name__),
                 note="NaN if either is",
                 slope="1 for the one chosen",
-                kinks="a tie shares: 0.5 each; with NaN both get 1",
+                kinks="a tie shares: 0.5 each",
+                kinks_python="with NaN both get 1",
+                kinks_cpp="of a list or of `std::max<T>(x, y)` the first has it all",
             )
         )
     for symbol, name in ((">", "fmax"), ("<", "fmin")):
@@ -262,7 +266,8 @@ def _extrema() -> list[Entry]:
                 torch=text.called(name),
                 note="NaN if both are",
                 slope="1 for the one chosen",
-                kinks="a tie goes to x; NaN gets 0",
+                cpp=std(name, operands=2, is_by_hand=True),
+                kinks="a tie goes to x; NaN gets 0, and of two the first 1",
             )
         )
     return found
@@ -364,10 +369,12 @@ def _selections() -> list[Entry]:
             numjit_rule("clamp", emitted(_emit_clamp), _bounded),
             derivative=_clamp,
             torch=_clamp_text,
+            cpp=any_type("clamp") + fast("__saturatef", is_by_hand=True),
             note="bounds are numbers or elements and count in promotion; NaN in either, or in x, gives NaN; "
             "`hi` where they cross",
             slope="by x: 1 inside; by lo: 1 below; by hi: 1 above",
-            kinks="on a bound x gets 1; where lo > hi, hi gets 1; for NaN 0",
+            kinks="on a bound x gets 1",
+            kinks_python="where lo > hi, hi gets 1; for NaN 0",
         ),
         entry(
             numjit_rule("where", simple(Emitter.select), any_dtype, _Where),
@@ -378,6 +385,7 @@ def _selections() -> list[Entry]:
             slope="of the side taken",
             kinks="nothing leaks from the other side, not even NaN",
         ),
+        entry(cpp=std("fdim", operands=2, is_by_hand=True), slope="1, -1 where x > y", kinks="0 elsewhere"),
     ]
 
 

@@ -128,7 +128,8 @@ def _exponentials() -> list[Entry]:
             torch=_log_text,
             cpp=std("log") + fast("__logf"),
             complex_cpp="log",
-            slope="1 / x; of `log(x, base)` 1 / (x log base), and by base -r / (base log base)",
+            slope="1 / x",
+            slope_python="of `log(x, base)` by x 1 / (x log base), by base -r / (base log base)",
             kinks=pole,
         ),
         analytic(
@@ -232,7 +233,7 @@ def _roots() -> list[Entry]:
         ),
         entry(
             derivative=lambda r, x, y: (lambda: -(x * r * r * r), lambda: -(y * r * r * r)),
-            cpp=cuda("rhypot", operands=2, has_single=False),
+            cpp=cuda("rhypot", operands=2),
             slope="-x r³, -y r³",
         ),
         entry(
@@ -336,6 +337,8 @@ def _trigonometry() -> list[Entry]:
     for name, other, factor in (("sinpi", "cospi", math.pi), ("cospi", "sinpi", -math.pi)):
         slope = f"{'-' if factor < 0 else ''}π {other} x"
         found.append(entry(derivative=of_operand(_turned(other, factor)), cpp=cuda(name), slope=slope))
+    both = cuda("sincos", "sincospi", is_by_hand=True) + fast("__sincosf", is_by_hand=True)
+    found.append(entry(cpp=both, slope="as of the sine and the cosine"))
     angle = numjit_rule("atan2", math_call("atan2"), real_floating)
     return [
         *found,

@@ -42,32 +42,49 @@ class Name:
         Without an ``f`` at the end.
     home
         ``"std"``: of the standard library, and global; ``"cuda"``: global alone; ``"fast"``: one of CUDA's
-        intrinsics.
+        intrinsics; ``"any"``: a template of the standard library for any type; ``"own"``: of numjit alone.
     operands
         How many there are.
     has_single
         Whether there is one with an ``f`` at the end, which computes in float.
+    is_by_hand
+        Whether its derivative is no formula: it takes integers or pointers, or chooses an operand.
     """
 
     name: str
     home: str
-    operands: int
-    has_single: bool
+    operands: int = 1
+    has_single: bool = False
+    is_by_hand: bool = False
 
 
-def std(*names: str, operands: int = 1, has_single: bool = True) -> tuple[Name, ...]:
+def std(
+    *names: str, operands: int = 1, has_single: bool = True, is_by_hand: bool = False
+) -> tuple[Name, ...]:
     """Return names of the standard library."""
-    return tuple(Name(name, "std", operands, has_single) for name in names)
+    return tuple(Name(name, "std", operands, has_single, is_by_hand) for name in names)
 
 
-def cuda(*names: str, operands: int = 1, has_single: bool = True) -> tuple[Name, ...]:
+def cuda(
+    *names: str, operands: int = 1, has_single: bool = True, is_by_hand: bool = False
+) -> tuple[Name, ...]:
     """Return names that only CUDA has, and numjit on the CPU."""
-    return tuple(Name(name, "cuda", operands, has_single) for name in names)
+    return tuple(Name(name, "cuda", operands, has_single, is_by_hand) for name in names)
 
 
-def fast(*names: str, operands: int = 1) -> tuple[Name, ...]:
+def fast(*names: str, operands: int = 1, is_by_hand: bool = False) -> tuple[Name, ...]:
     """Return names of CUDA's intrinsics."""
-    return tuple(Name(name, "fast", operands, has_single=False) for name in names)
+    return tuple(Name(name, "fast", operands, is_by_hand=is_by_hand) for name in names)
+
+
+def any_type(*names: str) -> tuple[Name, ...]:
+    """Return names of templates of the standard library, which serve any type."""
+    return tuple(Name(name, "any", is_by_hand=True) for name in names)
+
+
+def own(*names: str) -> tuple[Name, ...]:
+    """Return names that only numjit's headers use."""
+    return tuple(Name(name, "own") for name in names)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,6 +107,8 @@ class Entry:
         The derivative, as the documentation shows it: ``r`` is the result, ``t`` a tangent.
     kinks
         What the documentation says of the derivative's kinks and edges.
+    slope_python, kinks_python, kinks_cpp
+        What it says of them in one language alone.
     """
 
     rules: Rules
@@ -99,6 +118,9 @@ class Entry:
     note: str
     slope: str
     kinks: str
+    slope_python: str
+    kinks_python: str
+    kinks_cpp: str
 
 
 def entry(
@@ -112,6 +134,9 @@ def entry(
     note: str = "",
     slope: str = "",
     kinks: str = "",
+    slope_python: str = "",
+    kinks_python: str = "",
+    kinks_cpp: str = "",
 ) -> Entry:
     """Make an entry, whose rules all have the same derivative and the same form over torch tensors."""
     how = Derivative(derivative, is_folded, is_choice)
@@ -120,7 +145,7 @@ def entry(
         for rule in table.values():
             made.setdefault(rule, dataclasses.replace(rule, derivative=how, code=torch))
     found = {key: made[rule] for table in rules for key, rule in table.items()}
-    return Entry(found, how, cpp, complex_cpp, note, slope, kinks)
+    return Entry(found, how, cpp, complex_cpp, note, slope, kinks, slope_python, kinks_python, kinks_cpp)
 
 
 # ---------------------------------------------------------------------------------- rules by module
@@ -149,8 +174,8 @@ def numjit_rule(
     function = getattr(numjit_math, name)
     signature = inspect.signature(function)
     count = len(signature.parameters)
-    own = f"numjit.math.{name}"
-    return {function: cls(own, (count, count), emit, domain, signature=signature, **options)}
+    shown = f"numjit.math.{name}"
+    return {function: cls(shown, (count, count), emit, domain, signature=signature, **options)}
 
 
 def either(name: str, real: Emit | None = None) -> Emit:

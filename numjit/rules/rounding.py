@@ -144,12 +144,14 @@ def _roundings() -> list[Entry]:
             kinks="everywhere",
         ),
         entry(derivative=flat, cpp=std("round", "logb"), slope="0", kinks="everywhere"),
+        entry(cpp=std("frexp", is_by_hand=True), slope="the power of two"),
         entry(cpp=wholes, slope="none: whole numbers"),
         entry(
             numjit_rule("frac", emitted(_emit_frac), real_only),
             derivative=first,
             torch=text.called("frac"),
-            slope="1, as of the fraction of `modf`",
+            cpp=std("modf", is_by_hand=True),
+            slope="1, as of the fraction of `modf`, whose whole part has 0",
             kinks="also at whole numbers",
         ),
     ]
@@ -247,6 +249,7 @@ def _signs() -> list[Entry]:
             numjit_rule("signbit", emitted(_emit_signbit), ordered, result=as_bool),
             torch=text.called("signbit"),
             cpp=std("signbit", has_single=False),
+            slope="none: a plain bool",
         ),
     ]
 

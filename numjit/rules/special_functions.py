@@ -12,7 +12,7 @@ from numjit.functor.scalars import special
 from numjit.rules import torch_text as text
 from numjit.rules.dual import REMEDY
 from numjit.rules.elementary import LOG_2, analytic, of_both, of_operand, of_result
-from numjit.rules.entry import Entry, cuda, entry, math_rule, numjit_rule, std
+from numjit.rules.entry import Entry, cuda, entry, math_rule, numjit_rule, own, std
 from numjit.rules.rule import Rule, emitted, math_call, real_floating, real_only
 from numjit.rules.traced import Derivative, Formula, Traced, call, where
 from numjit.rules.types import Element, RefusalError, argument_type
@@ -158,6 +158,7 @@ def _gammas() -> list[Entry]:
             numjit_rule("digamma", emitted(special.digamma), real_floating),
             derivative=of_operand(trigamma),
             torch=text.called("digamma"),
+            cpp=own("digamma"),
             slope="trigamma",
             kinks="exact to 1e-13 (torch's to 1e-8); its own derivatives are those of its formula",
             note="infinite at 0, NaN at its other poles, as torch's",
@@ -276,6 +277,7 @@ def _learning() -> list[Entry]:
             numjit_rule("ldexp", scaling, real_floating),
             derivative=_ldexp,
             torch=_ldexp_text,
+            cpp=std("ldexp", "scalbn", is_by_hand=True) + std("scalbln", has_single=False, is_by_hand=True),
             note="overflows only where the result does (in torch, where the power alone does)",
             slope="by x: 2ⁿ; by n: r log 2",
         ),
