@@ -18,9 +18,9 @@ V = TypeVar("V")
 class Bounded(dict[K, V]):
     """A dictionary of at most `limit` entries for what every call looks up; looking up costs nothing more.
 
-    Where it is full, an eighth of its entries go, by chance. To know which were used last would cost each call,
-    and would miss every call of a loop over somewhat more keys than there is room for; so would keeping the
-    newest. By chance such a loop finds most of its keys.
+    Where it is full, an eighth of its entries go, by chance. To know which were used last would cost each
+    call, and would miss every call of a loop over somewhat more keys than there is room for; so would keeping
+    the newest. By chance such a loop finds most of its keys.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def _declare(functor: Functor, specialisation: Specialisation, code: bytes, symb
     with numba_cuda_ready() as cuda:
         from numba.cuda.cudadrv.linkable_code import LTOIR
 
-        from numjit.functor.scalars.types import native_type
+        from numjit.rules.types import native_type
 
         arguments = [
             _array_type(functor.name, specialisation.arguments[k].dtype)

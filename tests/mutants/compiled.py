@@ -7,16 +7,16 @@ from tests.mutants import Mutant
 _GRADIENTS = "tests/cases/test_compiled_gradients.py"
 _NUMBERS = "tests/cases/test_compiled_numbers.py"
 _COMPLEX = "tests/cases/test_complex_edges.py"
-_DERIVATIVES = "numjit/functor/scalars/derivatives.py"
+_ELEMENTARY = "numjit/rules/elementary.py"
 _FORMULAS = "numjit/functor/scalars/complex_math.py"
 _NUMPY = f"{_COMPLEX}::test_python_functors_answer_as_numpy"
 
 MUTANTS = [
     Mutant(
         "A18 a compiled common divisor of the smallest integer is torch's",
-        "numjit/torch/see_through/code.py",
-        "_fold(_gcd)",
-        '_fold(_call("gcd"))',
+        "numjit/rules/arithmetic.py",
+        "text.fold(_gcd_text)",
+        'text.fold(text.called("gcd"))',
         "tests/cases/test_numerics.py::test_common_divisors_of_the_smallest_integer_are_positive",
     ),
     Mutant(
@@ -115,14 +115,14 @@ MUTANTS = [
     ),
     Mutant(
         "A13 sinc's slope cancels",
-        _DERIVATIVES,
+        _ELEMENTARY,
         "where(call(abs, turned) < 1.0, series",
         "where(x == 0, series",
         f"{_GRADIENTS}::test_slopes_that_cancel_or_overflow_in_their_formula_are_exact",
     ),
     Mutant(
         "A13 atan2's slope divides by a square",
-        _DERIVATIVES,
+        _ELEMENTARY,
         "part / size / size)",
         "part / (size * size))",
         f"{_GRADIENTS}::test_slopes_that_cancel_or_overflow_in_their_formula_are_exact",
@@ -137,7 +137,7 @@ MUTANTS = [
     ),
     Mutant(
         "A4 multiples of the smallest integer",
-        "numjit/torch/see_through/code.py",
+        "numjit/rules/arithmetic.py",
         "if dtype.bits < 32:  # it computes",
         "if dtype.bits < 128:  # it computes",
         "tests/cases/test_compiled_numbers.py::test_least_common_multiples_of_the_smallest_integer_do_not_end_the_process",

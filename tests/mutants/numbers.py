@@ -10,7 +10,7 @@ _TESTS = "tests/cases/test_numbers_among_themselves.py::"
 MUTANTS = [
     Mutant(
         "A3 int of an element keeps its dtype",
-        _SCALARS + "rules.py",
+        "numjit/rules/choices.py",
         "    return dtypes.uint64 if element.dtype is dtypes.uint64 else dtypes.int64\n",
         "    return element.dtype if element.dtype.is_integral else dtypes.int64\n",
         _TESTS + "test_int_of_an_element_is_an_int64",

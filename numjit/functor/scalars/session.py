@@ -31,25 +31,24 @@ from numjit.functor.powers import has_powers
 from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.constants import TEXT, is_text, plain
 from numjit.functor.scalars.constants_pass import SignedFunction, functor_pipeline
-from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
+from numjit.functor.scalars.parameters import is_declared, parameter_type
 from numjit.functor.scalars.raw import RawElements
 from numjit.functor.scalars.registry import Helper, own_type, register
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.safe import never_raising
 from numjit.functor.scalars.seeds import DirectionType
-from numjit.functor.scalars.signs import ALL
-from numjit.functor.scalars.types import (
-    RefusalError,
-    Strong,
-    argument_type,
-    is_declared,
-    parameter_type,
-    unwrap,
-)
 from numjit.functor.signature import ArgumentType, WrittenInPython
 from numjit.functor.source import source_error
 from numjit.ground.numba_ready import numba_ready
 from numjit.math import where
+from numjit.rules.dual import REMEDY, Dual, is_inexact, severed, with_element
+from numjit.rules.signs import ALL
+from numjit.rules.table import RULES
+from numjit.rules.types import (
+    RefusalError,
+    Strong,
+    argument_type,
+    unwrap,
+)
 from numjit.semantics.category import Category
 from numjit.toolchain.numba_cuda import numba_cuda_ready
 
@@ -93,7 +92,7 @@ class Session:
         """Run Numba on one function; errors name the user's line.
 
         With `indexed` the last of the arguments is what ``numjit.index()`` gives in the function's body.
-        `signs` are those that arguments may have, where that is known (`numjit.functor.scalars.signs`).
+        `signs` are those that arguments may have, where that is known (`numjit.rules.signs`).
         """
         if fn in self._running:
             raise RefusalError(f"{fn.__name__!r} calls itself; recursion is not supported")

@@ -11,9 +11,9 @@ from typing import Any
 
 from numjit.functor.bytecode import bare
 from numjit.functor.markers import index
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.session import _SEVERAL_RESULTS, _declared
 from numjit.functor.source import definition
+from numjit.rules.table import RULES
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.program import Program
 from numjit.torch.see_through.values import (
