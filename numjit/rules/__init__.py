@@ -1,0 +1,1 @@
+"""Scalar functions, each described once for Python's and C++'s functors."""
