@@ -89,7 +89,7 @@ def declare(functor: Functor, specialisation: Specialisation, code: bytes, symbo
 
 
 def _declare(functor: Functor, specialisation: Specialisation, code: bytes, symbol: str) -> Any:
-    from numjit.toolchain.numba_cuda import numba_cuda_ready
+    from numjit.ground.numba_cuda import numba_cuda_ready
 
     with numba_cuda_ready() as cuda:
         from numba.cuda.cudadrv.linkable_code import LTOIR

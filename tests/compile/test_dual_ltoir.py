@@ -14,9 +14,9 @@ from numjit.functor.derived_python import derive_python
 from numjit.functor.device import compile_device
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType
+from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
 from numjit.rules.table import RULES
 from numjit.semantics.category import Category
-from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
 from numjit.toolchain.nvjitlink import link
 
 CC = (9, 0)

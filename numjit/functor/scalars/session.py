@@ -38,6 +38,7 @@ from numjit.functor.scalars.safe import never_raising
 from numjit.functor.scalars.seeds import DirectionType
 from numjit.functor.signature import ArgumentType, WrittenInPython
 from numjit.functor.source import source_error
+from numjit.ground.numba_cuda import numba_cuda_ready
 from numjit.ground.numba_ready import numba_ready
 from numjit.math import where
 from numjit.rules.dual import REMEDY, Dual, is_inexact, severed, with_element
@@ -50,7 +51,6 @@ from numjit.rules.types import (
     unwrap,
 )
 from numjit.semantics.category import Category
-from numjit.toolchain.numba_cuda import numba_cuda_ready
 
 __all__ = ["Session", "Target", "compiling"]
 
