@@ -18,4 +18,7 @@ def test_every_mutant_changes_text_that_is_there_once_and_stays_python_or_c():
         if mutant.path.endswith(".py"):
             compile(changed, mutant.path, "exec")
         for test in itertools.takewhile(lambda word: word != "-k", mutant.tests.split()):
-            assert (ROOT / test.partition("::")[0]).exists(), f"{mutant.fault}: no tests at {test}"
+            file, _, name = test.partition("::")
+            assert (ROOT / file).exists(), f"{mutant.fault}: no tests at {test}"
+            function = name.rpartition("::")[2].partition("[")[0]
+            assert not name or f"def {function}(" in (ROOT / file).read_text(), f"{mutant.fault}: no {test}"

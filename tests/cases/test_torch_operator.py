@@ -19,7 +19,7 @@ from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorErro
 from numjit.torch.operator import opaque_op
 from numjit.torch.schema import schema
 from tests.cases import run_python
-from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
+from tests.cases.test_batches_and_transforms import TRANSFORMS, WAVE, reference
 
 func, vmap = torch.func, torch.vmap
 

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import numjit
 from numjit.errors import AutogradError, OutputError
 from numjit.torch.operator import opaque_op
-from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
+from tests.cases.test_batches_and_transforms import TRANSFORMS, WAVE, reference
 
 compiled = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
 

@@ -183,7 +183,7 @@ def multiple(x, y):
 
 LEAST_MULTIPLES = """
     import sys, torch
-    from tests.cases.test_compiled_numbers import multiple
+    from tests.cases.test_see_through_numbers import multiple
     device, name, backend = sys.argv[1:]
     dtype = getattr(torch, name)
     k = torch.arange(-2000, 2000, device=device).to(dtype)
