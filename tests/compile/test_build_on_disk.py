@@ -5,9 +5,38 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("numba_cuda")
 
+import numjit
+from numjit import dtypes
+from numjit.ahead.operand import Operand
+from numjit.ahead.signatures import common_shell, describe, specialise
+from numjit.cache import default_store
+from numjit.call import build
+from numjit.errors import CompilationError, DeviceError, ToolchainError
+from numjit.toolchain import nvjitlink
 from tests.cases import run_python
 
-#: Builds what a device of compute capability 9.0 loads. With a second argument no compiler can be had.
+SPEC = common_shell([Operand("float32")], dtypes.float32)
+
+
+def functor_of(body):
+    return numjit.elementwise(f"template <typename T> T f(T x) {{ {body} }}").functor
+
+
+def specialised(functor):
+    return specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
+
+
+def link(functor, cc=(9, 0)):
+    return build.kernel_image(functor, specialised(functor), SPEC, cc)
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+#: Builds what a device of compute capability 9.0 loads. With an argument no compiler can be had.
 PROGRAM = """
     import sys
     import torch
@@ -30,29 +59,28 @@ PROGRAM = """
     from numjit.call import build
     from numjit.ahead.signatures import describe, shell_for, specialise
 
-    operation = {
-        "c++": lambda: numjit.elementwise("template <typename T> T f(T x, T y) { return x - y * T(2); }"),
-        "auto": lambda: numjit.elementwise("template <typename T> auto f(T x, T y) { return x < y; }"),
-        "python": lambda: numjit.elementwise(lambda x, y: x * y + 1),
-    }[sys.argv[1]]()
-    functor = operation.functor
     x = torch.empty(64, 64, device="meta")
-    for operands in ((x, x), (x[:, 1:], x[:, 1:].bfloat16()), (x, x.t()), (x, 2)):
-        described = describe(functor, operands, {}, on_gpu=True)
-        made = specialise(functor, described, on_gpu=True)
-        image, is_ptx = build.kernel_image(functor, made, shell_for(functor, described, made), (9, 0))
-        print(image[:4] == b"\\x7fELF", is_ptx, hash(image))
+    for operation in (
+        numjit.elementwise("template <typename T> T f(T x, T y) { return x - y * T(2); }"),
+        numjit.elementwise("template <typename T> auto f(T x, T y) { return x < y; }"),
+        numjit.elementwise(lambda x, y: x * y + 1),
+    ):
+        functor = operation.functor
+        for operands in ((x, x), (x[:, 1:], x[:, 1:].bfloat16()), (x, x.t()), (x, 2)):
+            described = describe(functor, operands, {}, on_gpu=True)
+            made = specialise(functor, described, on_gpu=True)
+            image, is_ptx = build.kernel_image(functor, made, shell_for(functor, described, made), (9, 0))
+            print(image[:4] == b"\\x7fELF", is_ptx, hash(image))
 """
 
 
-@pytest.mark.parametrize("kind", ["c++", "auto", "python"])
-def test_a_second_process_needs_no_compiler(kind, tmp_path):
+def test_a_second_process_needs_no_compiler(tmp_path):
     kept = {"NUMJIT_CACHE_DIR": tmp_path, "PYTHONHASHSEED": "0"}
-    first = run_python(PROGRAM, kind, **kept).stdout.splitlines()
-    assert len(first) == 4
+    first = run_python(PROGRAM, **kept).stdout.splitlines()
+    assert len(first) == 12
     assert all(line.startswith("True False") for line in first)
     before = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
-    assert run_python(PROGRAM, kind, "refuse", **kept).stdout.splitlines() == first
+    assert run_python(PROGRAM, "refuse", **kept).stdout.splitlines() == first
     assert {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -84,107 +112,61 @@ def test_a_new_cpp_functor_takes_one_compilation_and_a_cached_shell(tmp_path):
     assert second == "['LTOIR'] []"
 
 
-def test_the_linker_is_prepared_where_only_the_functor_is_compiled(monkeypatch, tmp_path):
-    import numjit
-    from numjit import dtypes
-    from numjit.ahead.operand import Operand
-    from numjit.ahead.signatures import common_shell, describe, specialise
-    from numjit.call import build
-    from numjit.toolchain import nvjitlink
-
-    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
-    spec, prepared = common_shell([Operand("float32")], dtypes.float32), []
+def test_the_linker_is_prepared_where_only_the_functor_is_compiled(monkeypatch, cache):
+    prepared = []
     monkeypatch.setattr(nvjitlink, "prepare", prepared.append)
     for factor in (2, 3, 3):
-        text = f"template <typename T> T f(T x) {{ return x * T({factor}); }}"
-        functor = numjit.elementwise(text).functor
-        made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
-        assert build.kernel_image(functor, made, spec, (9, 0))[0].startswith(b"\x7fELF")
+        assert link(functor_of(f"return x * T({factor});"))[0].startswith(b"\x7fELF")
     assert prepared == [(9, 0)]  # not beside Numba, nor where the kernel is on disk
 
 
-def test_errors_of_a_functor_and_of_a_shell_come_through(monkeypatch, tmp_path):
-    import numjit
-    from numjit import dtypes
-    from numjit.ahead.operand import Operand
-    from numjit.ahead.signatures import common_shell, describe, specialise
-    from numjit.call import build
-    from numjit.errors import CompilationError, DeviceError, ToolchainError
-
-    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
-    good = numjit.elementwise("template <typename T> T f(T x) { return x * T(2); }").functor
-    bad = numjit.elementwise("template <typename T> T f(T x) { return y; }").functor
-    spec = common_shell([Operand("float32")], dtypes.float32)
-
-    def link(functor, cc=(9, 0)):
-        made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
-        return build.kernel_image(functor, made, spec, cc)
-
+def test_errors_of_a_functor_and_of_a_shell_come_through(monkeypatch, cache):
+    good, other = functor_of("return x * T(2);"), functor_of("return x * T(3);")
     assert link(good)[0].startswith(b"\x7fELF")
     with pytest.raises(CompilationError, match='identifier "y" is undefined'):
-        link(bad)
+        link(functor_of("return y;"))
     with pytest.raises(DeviceError, match=r"7\.0"):
         link(good, (7, 0))
 
     def broken(spec, cc):
         raise ToolchainError("no shells today; come back")
 
-    other = numjit.elementwise("template <typename T> T thrice(T x) { return x * T(3); }").functor
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "shell_code", lambda spec, cc: (b"no code", "shell"))
-        with pytest.raises(ToolchainError, match="could not link shell and thrice for sm_90"):
-            link(other)
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "shell_code", broken)
-        with pytest.raises(ToolchainError, match="no shells today"):
-            link(other)
+    for shell_code, said in (
+        (lambda spec, cc: (b"no code", "shell"), "could not link shell and f for sm_90"),
+        (broken, "no shells today"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(build, "shell_code", shell_code)
+            with pytest.raises(ToolchainError, match=said):
+                link(other)
     assert link(other)[0].startswith(b"\x7fELF")
 
 
-def test_a_device_newer_than_the_compiler_gets_ptx_of_the_newest_it_knows(monkeypatch, tmp_path):
-    import numjit
-    from numjit import dtypes
-    from numjit.ahead.operand import Operand
-    from numjit.ahead.signatures import common_shell, describe, specialise
-    from numjit.call import build
-
-    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
-    functor = numjit.elementwise("template <typename T> T f(T x) { return x * T(5); }").functor
-    made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
-    spec = common_shell([Operand("float32")], dtypes.float32)
+def test_a_device_newer_than_the_compiler_gets_ptx_of_the_newest_it_knows(cache):
+    functor = functor_of("return x * T(5);")
     target, as_ptx = build.compile_target((99, 0))
     assert as_ptx
-    assert not build.has_kernel(functor, made, spec, (99, 0))
-    image, is_ptx = build.kernel_image(functor, made, spec, (99, 0))
+    assert not build.has_kernel(functor, specialised(functor), SPEC, (99, 0))
+    image, is_ptx = link(functor, (99, 0))
     assert is_ptx
     assert f".target sm_{target[0]}{target[1]}".encode() in image
-    assert build.has_kernel(functor, made, spec, (99, 0))
+    assert build.has_kernel(functor, specialised(functor), SPEC, (99, 0))
 
 
 @pytest.mark.parametrize("damage", ["garbage", "half", "empty"])
 @pytest.mark.parametrize("suffix", [".ltoir", ".shell"])
-def test_code_on_disk_that_does_not_link_is_compiled_anew(damage, suffix, monkeypatch, tmp_path):
-    import numjit
-    from numjit import dtypes
-    from numjit.ahead.operand import Operand
-    from numjit.ahead.signatures import common_shell, describe, specialise
-    from numjit.cache import default_store
-    from numjit.call import build
-
-    monkeypatch.setenv("NUMJIT_CACHE_DIR", str(tmp_path))
-    functor = numjit.elementwise("template <typename T> T f(T x) { return x * T(7); }").functor
-    spec = common_shell([Operand("float32")], dtypes.float32)
-    made = specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
-    build.kernel_image(functor, made, spec, (9, 0))
+def test_code_on_disk_that_does_not_link_is_compiled_anew(damage, suffix, cache):
+    functor = functor_of("return x * T(7);")
+    link(functor)
     store = default_store()
-    (linked,) = tmp_path.rglob("*.cubin")
+    (linked,) = cache.rglob("*.cubin")
     linked.unlink()
-    (path,) = tmp_path.rglob(f"*{suffix}")
+    (path,) = cache.rglob(f"*{suffix}")
     key = path.name.removesuffix(suffix)
     good = store.get(key, suffix)
     bad = {"garbage": bytes(byte ^ 0xA5 for byte in good), "half": good[: len(good) // 2], "empty": b""}
     store.put(key, suffix, bad[damage])  # as intact as any file
     with pytest.warns(RuntimeWarning, match="damaged file"):
-        assert build.kernel_image(functor, made, spec, (9, 0))[0].startswith(b"\x7fELF")
+        assert link(functor)[0].startswith(b"\x7fELF")
     assert store.get(key, suffix) not in (None, bad[damage])
     assert linked.exists()
