@@ -21,6 +21,7 @@ from tests.cases import (
     CHOOSE,
     IDENTITY,
     INCREMENT,
+    KINDS,
     LESS,
     MULTIPLY,
     SCALED,
@@ -38,6 +39,7 @@ from tests.cases import (
 from tests.support import oracle
 from tests.support.magnitudes import MAGNITUDES
 from tests.support.strategies import argument_types
+from tests.support.tiers import pairs
 
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 i8, i16, i32, i64, u8 = torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8
@@ -141,8 +143,7 @@ def test_a25_float8_with_other_tensors_is_refused(kind, device):
     holds(ADD[kind](x, 1.0), [2.5], e5m2)
 
 
-@both_kinds
-@pytest.mark.parametrize("dtype", [f16, bf16, e4m3, e5m2], ids=str)
+@pytest.mark.parametrize(("dtype", "kind"), pairs([f16, bf16, e4m3, e5m2], KINDS), ids=str)
 def test_every_small_float_passes_bit_by_bit_or_as_a_nan(kind, dtype, device):
     count = 1 << (8 * dtype.itemsize)
     raw = torch.arange(count).to(u8 if dtype.itemsize == 1 else u16)
@@ -154,8 +155,7 @@ def test_every_small_float_passes_bit_by_bit_or_as_a_nan(kind, dtype, device):
     assert torch.equal(before, after)
 
 
-@both_kinds
-@pytest.mark.parametrize("dtype", [f16, bf16, e4m3, e5m2], ids=str)
+@pytest.mark.parametrize(("dtype", "kind"), pairs([f16, bf16, e4m3, e5m2], KINDS), ids=str)
 def test_stores_of_small_floats_round_as_torch_does(kind, dtype, device):
     generator = torch.Generator().manual_seed(1)
     raw = torch.randint(-(2**31), 2**31, (20000,), generator=generator).to(i32).view(f32)
@@ -254,8 +254,7 @@ def test_smallest_integer_divided_by_minus_one_wraps(dtype, device):
     assert REMAINDER(x, y).tolist() == [0]
 
 
-@pytest.mark.parametrize("dtype", [i8, i16, i32, i64], ids=str)
-@pytest.mark.parametrize("name", MAGNITUDES)
+@pytest.mark.parametrize(("name", "dtype"), pairs(MAGNITUDES, [i16, i8, i32, i64]), ids=str)
 def test_a_magnitude_wraps_wherever_it_is_used(name, dtype, device):
     # CUDA's assembler leaves -(-32768) at 32768 in what compares or widens it.
     magnitude = MAGNITUDES[name]
@@ -278,8 +277,7 @@ def test_the_smallest_integer_arrives_from_a_negated_view(device):
     assert below(x).tolist() == [True, True]
 
 
-@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("dtype", [i8, i16, i32, i64], ids=str)
+@pytest.mark.parametrize(("dtype", "is_compiled"), pairs([i64, i8, i16, i32], [False, True]), ids=str)
 def test_common_divisors_of_the_smallest_integer_are_positive(dtype, is_compiled, device):
     least = torch.iinfo(dtype).min
     operation = numjit.elementwise(lambda x, y: (nm.gcd(x, y), math.gcd(x, y)))
@@ -643,8 +641,7 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("case", [(i32, f16), (u8, i64), (f32, f64)], ids=str)
+@pytest.mark.parametrize(("name", "case"), pairs(CHAINS, [(i32, f16), (u8, i64), (f32, f64)]), ids=str)
 def test_promotion_goes_operation_by_operation(name, case, device):
     x = torch.tensor([1, 2, 3]).to(case[0]).to(device)
     y = torch.tensor(2).to(case[1]).to(device)  # 0-dim: its category stays weaker inside
@@ -699,8 +696,7 @@ def test_several_outputs_are_a_tuple(kind, device):
 # ------------------------------------------------------------------------------------------- bit-exactness
 
 
-@both_kinds
-@pytest.mark.parametrize("dtype", [f32, f64, c64, c128, i64, u32], ids=str)
+@pytest.mark.parametrize(("dtype", "kind"), pairs([f32, f64, c64, c128, i64, u32], KINDS), ids=str)
 def test_identity_is_exact_to_the_bit(kind, dtype, device):
     generator = torch.Generator().manual_seed(5)
     raw = torch.randint(-(2**63), 2**63 - 1, (64,), generator=generator)
@@ -731,8 +727,9 @@ def test_floor_division_is_pythons(x, y):
     assert (FLOOR_DIVIDE(a, b).item(), REMAINDER(a, b).item()) == expected
 
 
-@both_kinds
-@pytest.mark.parametrize("dtypes", [(f32, f32), (i32, i64), (f16, bf16), (c64, f64), (u8, i8)], ids=str)
+@pytest.mark.parametrize(
+    ("dtypes", "kind"), pairs([(f32, f32), (i32, i64), (f16, bf16), (c64, f64), (u8, i8)], KINDS), ids=str
+)
 def test_sums_and_products_match_torch_over_odd_values(kind, dtypes, device):
     # On inf and nan torch's own complex sums depend on the length: it multiplies by a complex alpha.
     special = not any(dtype.is_complex for dtype in dtypes)

@@ -156,30 +156,6 @@ def test_f4_the_xdg_folder_is_used(device, tmp_path):
     assert files_of(tmp_path / "numjit")
 
 
-def test_f5_other_architectures_toolkits_and_versions_have_other_entries(monkeypatch):
-    from numjit import dtypes
-    from numjit.call import build
-    from numjit.functor.signature import ArgumentType
-    from numjit.semantics import Category
-
-    functor = INCREMENT["c++"].__numjit_functor__
-    made = build.specialise(functor, (ArgumentType(dtypes.float32, Category.DIM),), dtypes.float32, "cuda")
-    keys = {build._functor_key(functor, made, cc) for cc in ((8, 0), (9, 0), (10, 0))}
-    assert len(keys) == 3
-    for name, changed in (
-        ("__version__", "99"),
-        ("version_of", lambda distribution: "99"),
-        ("sources_digest", lambda: "99"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(build, name, changed)
-            build._environment.cache_clear()
-            keys.add(build._functor_key(functor, made, (9, 0)))
-    build._environment.cache_clear()
-    assert len(keys) == 6
-    assert build._functor_key(functor, made, (9, 0)) in keys
-
-
 def test_f6_a_second_process_compiles_nothing(warm, device):
     """Nor does it import a compiler; the CPU loops of Python functors are loaded with llvmlite.
 
