@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutants import Mutant
 
-_GRADIENTS = "tests/cases/test_compiled_gradients.py"
-_NUMBERS = "tests/cases/test_compiled_numbers.py"
+_GRADIENTS = "tests/cases/test_see_through_gradients.py"
+_NUMBERS = "tests/cases/test_see_through_numbers.py"
 _COMPLEX = "tests/cases/test_complex_edges.py"
 _ELEMENTARY = "numjit/rules/elementary.py"
 _FORMULAS = "numjit/functor/scalars/complex_math.py"
@@ -24,7 +24,7 @@ MUTANTS = [
         "numjit/torch/see_through/program.py",
         "        if domain.is_complex and not is_plain and _is_left_to_numjit(key, values):\n",
         "        if False:\n",
-        "tests/cases/test_compiled_numbers.py::test_functions_of_complex_elements_are_the_eager_ones",
+        "tests/cases/test_see_through_numbers.py::test_functions_of_complex_elements_are_the_eager_ones",
     ),
     Mutant(
         "A7 torch differentiates the torch form",
@@ -133,13 +133,13 @@ MUTANTS = [
         """    torch._dynamo.graph_break(f"{operation.name}: numjit has no graph of a call {what}")
 """,
         "",
-        "tests/cases/test_compiled_odd_calls.py",
+        "tests/cases/test_torch_compile_odd_calls.py",
     ),
     Mutant(
         "A4 multiples of the smallest integer",
         "numjit/rules/arithmetic.py",
         "if dtype.bits < 32:  # it computes",
         "if dtype.bits < 128:  # it computes",
-        "tests/cases/test_compiled_numbers.py::test_least_common_multiples_of_the_smallest_integer_do_not_end_the_process",
+        "tests/cases/test_see_through_numbers.py::test_least_common_multiples_of_the_smallest_integer_do_not_end_the_process",
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants import Mutant
 
 _SCALARS = "numjit/functor/scalars/"
-_TESTS = "tests/cases/test_numbers_among_themselves.py::"
+_TESTS = "tests/cases/test_powers_and_plain_numbers.py::"
 
 MUTANTS = [
     Mutant(
@@ -20,7 +20,7 @@ MUTANTS = [
         "numjit/codegen/integers.py",
         "if not machine.is_ptx or x.type.width != 16:",
         "if True:",
-        "tests/compile/test_derived_kernels.py::test_no_magnitude_of_16_bits_is_left_to_the_assembler",
+        "tests/compile/test_build_gradients.py::test_no_magnitude_of_16_bits_is_left_to_the_assembler",
     ),
     Mutant(
         "A9 integers beyond 64 bits are left to Numba",

@@ -6,8 +6,8 @@ from tests.mutants import Mutant
 
 __all__ = ["MUTANTS"]
 
-READ = "tests/cases/test_what_is_read.py"
-REFUSED = "tests/cases/test_what_is_refused.py"
+READ = "tests/cases/test_fingerprint_of_what_is_read.py"
+REFUSED = "tests/cases/test_captured_and_diagnosis.py"
 
 MUTANTS = [
     Mutant(

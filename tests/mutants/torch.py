@@ -6,8 +6,8 @@ from tests.mutants import Mutant
 
 __all__ = ["MUTANTS"]
 
-_FUNCTION = "tests/cases/test_torch_function.py"
-_ARGUMENTS = "tests/cases/test_torch_arguments.py"
+_FUNCTION = "tests/cases/test_torch_dispatch.py"
+_ARGUMENTS = "tests/cases/test_checks_of_torch_arguments.py"
 _NESTED = "tests/cases/test_torch_nested.py"
 
 MUTANTS = [
@@ -121,7 +121,7 @@ MUTANTS = [
         "numjit/torch/definition.py",
         "table[packet] = by_user[0] if by_user else self._flops",
         "table[packet] = self._flops",
-        "tests/cases/test_torch_op.py::test_a_user_s_flop_formula_wins",
+        "tests/cases/test_torch_operator.py::test_a_user_s_flop_formula_wins",
     ),
     Mutant(
         "B15 a module's parameters are no parameters",
@@ -135,13 +135,13 @@ MUTANTS = [
         "numjit/torch/definition.py",
         "        if self._texts not in ((), texts):",
         "        if False:",
-        "tests/cases/test_torch_names.py::test_sixteen_threads_register_three_names_over_and_over_and_call_them",
+        "tests/cases/test_torch_definition.py::test_sixteen_threads_register_three_names_over_and_over_and_call_them",
     ),
     Mutant(
         "D8 torch keeps an overload that is gone",
         "numjit/torch/definition.py",
         "        if kept is not found:\n",
         "        if False:\n",
-        "tests/cases/test_torch_names.py::test_modes_see_the_operator_that_has_the_name_now",
+        "tests/cases/test_torch_definition.py::test_modes_see_the_operator_that_has_the_name_now",
     ),
 ]

@@ -1,6 +1,7 @@
 """torch's overrides and recorders: classes, objects, modes, torch.fx, make_fx see a functor's call as one."""
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 import numjit
 import numjit.jiterator
 from tests.cases import KINDS, SCALED, SUM_AND_DIFFERENCE, run_python
+from tests.support.tiers import pairs
 
 
 class Subclass(torch.Tensor):
@@ -332,11 +334,16 @@ def recorded(graph):
     return [target for target in targets if getattr(target, "namespace", "").startswith("numjit")]
 
 
-@pytest.mark.parametrize("form", ["one", "several", "scalar", "out", "operator", "jiterator"])
-@_PRE_DISPATCH
-@_SHAPES
-@pytest.mark.parametrize("kind", KINDS)
-def test_make_fx_records_the_call(kind, mode, pre_dispatch, form, device):
+@pytest.mark.parametrize(
+    ("form", "way"),
+    pairs(
+        ["one", "several", "scalar", "out", "operator", "jiterator"],
+        list(itertools.product(KINDS, ["real", "fake", "symbolic"], [False, True])),
+    ),
+    ids=str,
+)
+def test_make_fx_records_the_call(form, way, device):
+    kind, mode, pre_dispatch = way
     operator = numjit.torch_op(f"numjit_tests::recorded_{kind[0]}", SCALED[kind])
     jitted = callables(kind)["jiterator"][0]
     functions = {

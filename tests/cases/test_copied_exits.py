@@ -13,6 +13,7 @@ import numjit
 import numjit.math as nm
 from numjit.functor.copied_exits import with_one_exit
 from tests.support.everywhere import ways
+from tests.support.tiers import pairs
 
 
 def in_a_call(c, x, y):
@@ -78,12 +79,17 @@ def answer(form, c, x, y):
     }[form]()
 
 
-@pytest.mark.parametrize(("left", "right"), [
+DTYPES = [
     (torch.float32, torch.float64), (torch.float64, torch.float32), (torch.int32, torch.float64),
     (torch.int8, torch.int64), (torch.float32, torch.int64),
-], ids=lambda dtype: str(dtype).removeprefix("torch."))  # fmt: skip
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_the_branches_promote_before_what_follows(form, left, right, device):
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "dtypes"), pairs(FORMS, DTYPES), ids=lambda v: getattr(v, "__name__", str(v))
+)
+def test_the_branches_promote_before_what_follows(form, dtypes, device):
+    left, right = dtypes
     c = torch.tensor([True, False, True, False], device=device)
     x = torch.tensor([3.0, 5.0, 7.0, 11.0], device=device).to(left)
     y = torch.tensor([2.3, 13.7, 17.1, 19.9], dtype=torch.float64, device=device).to(right)

@@ -16,7 +16,8 @@ from numjit.errors import (
     OutputError,
     OverlapError,
 )
-from tests.cases import both_kinds, exact, pair, same
+from tests.cases import KINDS, both_kinds, exact, pair, same
+from tests.support.tiers import pairs
 
 NUMBERED = pair(
     lambda x: x + numjit.index(),
@@ -194,8 +195,7 @@ STORED = [
 ]  # fmt: skip
 
 
-@both_kinds
-@pytest.mark.parametrize("dtype", STORED, ids=str)
+@pytest.mark.parametrize(("dtype", "kind"), pairs(STORED, KINDS), ids=str)
 def test_gather_keeps_the_tables_dtype(kind, dtype, device):
     table = (torch.randn(5, 8, device=device) * 10).to(dtype)
     k = torch.randint(0, 40, (7, 11), device=device)

@@ -14,6 +14,7 @@ from numjit.plan.coalesce import coalesce
 from numjit.toolchain.nvjitlink import link
 from numjit.toolchain.nvrtc import compile_ltoir
 from tests.support.sass import Cubin
+from tests.support.tiers import pairs
 
 WIDE_LOAD = r"LDG\.E(\.EF)?\.128"
 WIDE_STORE = r"STG\.E(\.EF)?\.128"
@@ -65,8 +66,7 @@ def contiguous_rows(shape, operand_dtypes):
     return rows
 
 
-@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
-@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+@pytest.mark.parametrize(("dtype", "cc"), pairs(dtypes.ALL, ARCHITECTURES), ids=str)
 def test_contiguous_operands_of_every_dtype_use_128_bit_accesses(dtype, cc):
     kinds = (dtype, dtype, dtype)
     variant, cubin = compiled((1 << 20,), contiguous_rows((1 << 20,), kinds), kinds, cc)
@@ -81,9 +81,10 @@ def test_contiguous_operands_of_every_dtype_use_128_bit_accesses(dtype, cc):
     assert cubin.registers <= 64
 
 
-@pytest.mark.parametrize("cc", [(9, 0), (10, 0)], ids=str)
 @pytest.mark.parametrize(
-    "kinds", [("bfloat16",) * 2, ("uint8",) * 2, ("float32",) * 2, ("float16",) * 3], ids="-".join
+    ("kinds", "cc"),
+    pairs([("bfloat16",) * 2, ("uint8",) * 2, ("float32",) * 2, ("float16",) * 3], [(9, 0), (10, 0)]),
+    ids=str,
 )
 def test_launch_shapes_for_a_fast_memory_are_as_lean(kinds, cc):
     kinds = [getattr(dtypes, name) for name in kinds]
@@ -105,8 +106,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
-@pytest.mark.parametrize("names", MIXED, ids="-".join)
+@pytest.mark.parametrize(("names", "cc"), pairs(MIXED, ARCHITECTURES), ids=str)
 def test_mixed_dtypes_have_no_narrow_access_in_the_main_loop(names, cc):
     kinds = tuple(map(dtypes.from_name, names))
     variant, cubin = compiled((1 << 20,), contiguous_rows((1 << 20,), kinds), kinds, cc)
@@ -130,8 +130,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(("name", "cc"), pairs(LAYOUTS, ARCHITECTURES), ids=str)
 def test_strided_layouts_keep_128_bit_accesses_along_the_inner_dimension(name, cc):
     shape, rows, vectors = LAYOUTS[name]
     variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, cc)
@@ -143,25 +142,25 @@ def test_strided_layouts_keep_128_bit_accesses_along_the_inner_dimension(name, c
     assert cubin.registers <= 64
 
 
-@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
-@pytest.mark.parametrize(
-    ("shape", "rows"),
-    [
-        ((1000, 1001), [(4004, 4), (4, 4000), (4004, 4)]),  # transposed operand, odd rows
-        ((100, 37), [(148, 4), (256, 4), (0, 4)]),  # slices with an edge
-        ((3, 5), [(20, 4), (1 << 32, 4), (20, 4)]),  # 64-bit offsets
-        ((2, 2, 2, 2, 2, 2), [tuple(4 * 3**k for k in range(5, -1, -1))] * 3),  # rank 6
-    ],
-    ids=["transposed", "edge", "64-bit", "rank6"],
-)
-def test_other_layouts_are_lean(shape, rows, cc):
+OTHERS = {
+    "transposed": ((1000, 1001), [(4004, 4), (4, 4000), (4004, 4)]),
+    "edge": ((100, 37), [(148, 4), (256, 4), (0, 4)]),
+    "64-bit": ((3, 5), [(20, 4), (1 << 32, 4), (20, 4)]),
+    "rank 6": ((2, 2, 2, 2, 2, 2), [tuple(4 * 3**k for k in range(5, -1, -1))] * 3),
+}
+
+
+@pytest.mark.parametrize(("name", "cc"), pairs(OTHERS, ARCHITECTURES), ids=str)
+def test_other_layouts_are_lean(name, cc):
+    shape, rows = OTHERS[name]
     variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, cc)
     cubin.assert_lean()
     assert (variant.index_bits == 64) == (max(map(max, rows)) >= 1 << 31)
 
 
-@pytest.mark.parametrize("cc", ARCHITECTURES, ids=str)
-@pytest.mark.parametrize("name", ["float32", "bfloat16", "uint8", "float64", "complex128"])
+@pytest.mark.parametrize(
+    ("name", "cc"), pairs(["float32", "bfloat16", "uint8", "float64", "complex128"], ARCHITECTURES), ids=str
+)
 def test_tiles_read_and_write_128_bits_on_both_sides(name, cc):
     dtype = dtypes.from_name(name)
     size = dtype.itemsize

@@ -1,5 +1,6 @@
 """torch.compile's modes: compiled code answers as an eager call does, also from a replayed CUDA graph."""
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ import numjit
 from numjit.torch.operator import opaque_op
 from numjit.torch.watched import derived
 from tests.cases import run_python
+from tests.support.tiers import mostly_slow
 
 #: Whether torch records CUDA graphs in a mode, on a GPU.
 MODES = {"default": False, "reduce-overhead": True, "max-autotune-no-cudagraphs": False, "max-autotune": True}
@@ -91,16 +93,30 @@ def recorded_graphs():
     return 0 if manager is None else manager.new_graph_id().id
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize(
+    ("name", "mode", "training", "dynamic"),
+    mostly_slow(
+        list(itertools.product(OPERATIONS, ["default", "reduce-overhead"], [False, True], [False, True])),
+        lambda given: (
+            given[1:] == ("default", True, True) or given == ("opaque", "reduce-overhead", True, False)
+        ),
+    ),
+)
 def test_modes(mode, name, training, dynamic, device):
     check(OPERATIONS[name], mode, device, training=training, dynamic=dynamic)
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("mode", ["max-autotune-no-cudagraphs", "max-autotune"])
+@pytest.mark.parametrize(
+    ("mode", "dynamic"),
+    mostly_slow(
+        [
+            (mode, dynamic)
+            for mode in ("max-autotune", "max-autotune-no-cudagraphs")
+            for dynamic in (False, True)
+        ],
+        lambda given: given == ("max-autotune", False),
+    ),
+)
 def test_tuned_modes(mode, dynamic, device):
     """All kinds of functors in one graph, forward and backward: tuning takes its time for every kernel."""
     check(chain, mode, device, training=True, dynamic=dynamic)

@@ -263,7 +263,7 @@ def test_a_python_functor_that_does_not_compile_shows_its_line(device):
     message = str(caught.value)
     assert "broken" in message
     assert "return y.nothing" in message
-    assert re.search(r"test_cpp_text\.py:\d+", message)
+    assert re.search(r"test_cpp_functor\.py:\d+", message)
 
 
 def test_e11_the_same_text_compiles_once(device, monkeypatch):

@@ -3,10 +3,29 @@
 import pytest
 import torch
 
-from tests.cases import both_kinds
+from tests.cases import KINDS
+from tests.support.tiers import mostly_slow
 from tests.support.trainable import CASES, points
 
-all_cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+#: One C++ case of each form: its text's functions all have tests of their own (`test_derived_cpp_values`).
+IN_CPP = {
+    "gelu tanh",
+    "prelu",
+    "hardsigmoid",
+    "bce with logits",
+    "gaussian nll",
+    "branches",
+    "until",
+    "polar",
+}
+cases_of_both_kinds = pytest.mark.parametrize(
+    ("case", "kind"),
+    mostly_slow(
+        [(case, kind) for case in CASES for kind in KINDS],
+        lambda pair: pair[1] == "python" or pair[0].name in IN_CPP,
+    ),
+    ids=str,
+)
 
 
 def many(result):
@@ -18,8 +37,7 @@ def weights(results):
     return [torch.linspace(0.5 + k, 1.5 + k, r.numel()).to(r).reshape(r.shape) for k, r in enumerate(results)]
 
 
-@both_kinds
-@all_cases
+@cases_of_both_kinds
 def test_first_and_second_derivatives(case, kind, device):
     operation, operands = case.operation(kind), points(case.domains, device)
     leaves = [x for x in operands if x.requires_grad]
@@ -39,8 +57,7 @@ def test_first_and_second_derivatives(case, kind, device):
         torch.testing.assert_close(a, torch.zeros_like(a) if b is None else b, rtol=1e-9, atol=1e-9)
 
 
-@both_kinds
-@all_cases
+@cases_of_both_kinds
 def test_gradcheck(case, kind, device):
     operation, operands = case.operation(kind), points(case.domains, device)
     assert torch.autograd.gradcheck(operation, operands)

@@ -443,7 +443,7 @@ def test_an_integer_may_not_become_a_number(fn):
     message = refused(fn)
     assert "int() of a differentiated value" in message
     assert "numjit.differentiable" in message
-    assert "test_dual_functors.py:" in message
+    assert "test_derived_python.py:" in message
     twice = derive_python(derive_python(PythonFunctor(fn), "vjp", (0,)), "vjp", (0,))
     with pytest.raises(CompilationError, match=r"numjit\.differentiable"):
         run(twice, X, ONES, ONES)

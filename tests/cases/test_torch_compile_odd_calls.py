@@ -8,7 +8,8 @@ import torch
 
 import numjit
 from numjit.errors import NumjitError
-from tests.cases import both_kinds
+from tests.cases import KINDS, both_kinds
+from tests.support.tiers import pairs
 
 TEXT = "template <typename T> T f(T x, T y) { return x * T(2) + y; }"
 
@@ -51,8 +52,7 @@ def outcome(call, f, x):
     return type(result).__name__, str(result.dtype), result.tolist()
 
 
-@both_kinds
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("name", "kind"), pairs(CALLS, KINDS))
 def test_a_call_without_a_graph_is_an_eager_one(name, kind, device):
     if device == "cuda" and "array" in name:
         pytest.skip("NumPy's arrays are on the CPU")

@@ -19,7 +19,8 @@ from numjit.errors import ArgumentError, AutogradError, DeviceError, FunctorErro
 from numjit.torch.operator import opaque_op
 from numjit.torch.schema import schema
 from tests.cases import run_python
-from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
+from tests.cases.test_batches_and_transforms import TRANSFORMS, WAVE, reference
+from tests.support.tiers import pairs
 
 func, vmap = torch.func, torch.vmap
 
@@ -155,10 +156,12 @@ def layouts(device):
     }
 
 
-@pytest.mark.parametrize("name", layouts("cpu"))
-@pytest.mark.parametrize("operation", [wave, axpy, both], ids=["python", "c++", "two results"])
-def test_opcheck(operation, name, device):
-    results = torch.library.opcheck(operation.op, layouts(device)[name])
+CHECKED = {"python": wave, "c++": axpy, "two results": both}
+
+
+@pytest.mark.parametrize(("name", "kind"), pairs(layouts("cpu"), CHECKED))
+def test_opcheck(name, kind, device):
+    results = torch.library.opcheck(CHECKED[kind].op, layouts(device)[name])
     assert set(results.values()) == {"SUCCESS"}
 
 
@@ -265,8 +268,7 @@ def check_as_torch(transform, kind, device):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-@every_kind
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize(("name", "kind"), pairs(TRANSFORMS, SMOOTH))
 def test_transforms_give_what_they_give_torch_s_operators(kind, name, device):
     check_as_torch(TRANSFORMS[name], kind, device)
 
@@ -365,8 +367,7 @@ NESTED = {
 }
 
 
-@every_kind
-@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize(("name", "kind"), pairs(NESTED, SMOOTH))
 def test_transforms_within_others_and_within_autograd_s_modes(kind, name, device):
     check_as_torch(NESTED[name], kind, device)
 
@@ -412,8 +413,7 @@ WITH_SCALARS = {
 }
 
 
-@every_kind
-@pytest.mark.parametrize("name", WITH_SCALARS)
+@pytest.mark.parametrize(("name", "kind"), pairs(WITH_SCALARS, SMOOTH))
 def test_transforms_over_batches_of_scalars(kind, name, device):
     a = torch.tensor([0.5, 1.0, 1.5, 2.0], device=device, dtype=torch.float64)
     got, want = (

@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import numjit
 from numjit.errors import AutogradError, OutputError
 from numjit.torch.operator import opaque_op
-from tests.cases.test_autograd_transforms import TRANSFORMS, WAVE, reference
+from tests.cases.test_batches_and_transforms import TRANSFORMS, WAVE, reference
+from tests.support.tiers import pairs
 
 compiled = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
 
@@ -212,8 +213,7 @@ def test_a_gradient_by_hand_has_no_forward_mode(device, name):
 COMPILED = ["grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "gradients of each row"]
 
 
-@pytest.mark.parametrize("name", COMPILED)
-@pytest.mark.parametrize("kind", ["python", "opaque", "c++", "functor"])
+@pytest.mark.parametrize(("name", "kind"), pairs(COMPILED, ["python", "opaque", "c++", "functor"]))
 def test_compiled_transforms(device, kind, name):
     operation = {
         "python": numjit.torch_op("numjit_tests::compiled_python", WAVE["python"]),

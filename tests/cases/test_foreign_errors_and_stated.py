@@ -13,7 +13,7 @@ import numjit
 from numjit.arrays import dlpack
 from numjit.errors import NumjitError, UnsupportedArrayError, UnsupportedDtypeError
 from tests.cases import ADD, KINDS
-from tests.cases.test_error_table import CURE
+from tests.cases.test_errors_and_checks import CURE
 
 # -------------------------------------------------------------------- __cuda_array_interface__
 

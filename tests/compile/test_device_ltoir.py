@@ -22,6 +22,7 @@ from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
 from numjit.rules.table import RULES
 from numjit.semantics.category import Category
 from numjit.toolchain.nvjitlink import link
+from tests.support.tiers import mostly_slow, pairs
 
 CC = (9, 0)
 
@@ -111,8 +112,11 @@ FUNCTORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.float16], ids=str)
-@pytest.mark.parametrize("fn", FUNCTORS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(
+    ("fn", "dtype"),
+    pairs(FUNCTORS, [dtypes.float32, dtypes.bfloat16, dtypes.float16]),
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
 def test_no_float64_from_literals(fn, dtype):
     ptx = code(fn, dim(dtype))
     assert ".f64" not in ptx, [line for line in ptx.splitlines() if ".f64" in line]
@@ -166,7 +170,11 @@ def test_other_architectures(cc):
     assert f".target sm_{cc[0]}{cc[1]}" in code(gelu, dim(dtypes.float32), cc=cc)
 
 
-@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.float32, dtypes.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    mostly_slow([dtypes.int32, dtypes.float32, dtypes.complex64], lambda dtype: dtype is dtypes.float32),
+    ids=str,
+)
 def test_every_rule_compiles_where_it_types(dtype):
     """What type inference accepts, NVVM accepts: its dialect lacks some of LLVM."""
     compiled = 0

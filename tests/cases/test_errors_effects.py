@@ -22,7 +22,7 @@ from numjit.errors import (
     ToolchainError,
 )
 from tests.cases import ADD, ROOT, SCALED, SUM_AND_DIFFERENCE, both_kinds, environment, run_python
-from tests.cases.test_error_table import CURE, OPERANDS, SCALARS
+from tests.cases.test_errors_and_checks import CURE, OPERANDS, SCALARS
 from tests.support.wrong_values import VALUES
 
 # -------------------------------------------------------------------------------- nothing is written

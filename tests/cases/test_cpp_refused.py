@@ -17,6 +17,7 @@ import numjit
 from numjit.errors import CompilationError, FunctorError
 from numjit.jiterator import create_jit_fn, create_multi_output_jit_fn
 from tests.cases import run_python, same
+from tests.support.tiers import pairs
 
 T = "template <typename T> T f(T x)"
 HEAD = "template <typename T> T h(T x) {\n  T y;\n  return y + x;\n}\n"
@@ -308,8 +309,11 @@ def test_a_process_that_turns_warnings_into_errors_has_none():
 INNER = ("asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "log", "exp", "sqrt")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("outer", ["sin", "cos", "tan", "tanh", "sinh", "exp", "log"])
+@pytest.mark.parametrize(
+    ("outer", "dtype"),
+    pairs(["sin", "cos", "tan", "tanh", "sinh", "exp", "log"], [torch.float32, torch.float64]),
+    ids=str,
+)
 def test_a_function_of_a_function_is_what_both_are_one_after_the_other(outer, dtype, device):
     # GCC makes x / sqrt(x * x + 1) of sin(atan(x)), and 1 of it where x is NaN.
     results = ", ".join(f"T& r{k}" for k in range(len(INNER)))

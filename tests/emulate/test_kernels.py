@@ -13,6 +13,7 @@ from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import ALTERNATIVES, DEFAULT, choose
 from numjit.plan.coalesce import coalesce
 from tests.support.emulator import emulation
+from tests.support.tiers import pairs
 
 
 def add(x, y):
@@ -109,8 +110,7 @@ def fill(array, rng):
 NATIVE = ["bool", "uint8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128"]
 
 
-@pytest.mark.parametrize("dtype", NATIVE)
-@pytest.mark.parametrize("count", [1, 5, 128, 2049, 4100])
+@pytest.mark.parametrize(("count", "dtype"), pairs([2049, 1, 5, 128, 4100], NATIVE))
 def test_contiguous_is_right_and_uses_full_width(dtype, count):
     rng = np.random.default_rng(count)
     x, _ = at_offset(count, dtype, 0)
@@ -197,11 +197,14 @@ def test_row_broadcast_reads_both_at_full_width():
     assert variant.index_bits == 32
 
 
+#: The side of a tile, by dtype.
+SIDES = {"float32": 64, "uint8": 64, "int16": 64, "complex64": 64, "complex128": 32}
+
+
 @pytest.mark.parametrize(
-    ("dtype", "side"), [("uint8", 64), ("int16", 64), ("float32", 64), ("complex64", 64), ("complex128", 32)]
+    ("dtype", "shape"), pairs(SIDES, [(64, 64), (128, 80), (65, 130), (3, 33, 50), (2, 17, 3, 70)]), ids=str
 )
-@pytest.mark.parametrize("shape", [(64, 64), (128, 80), (65, 130), (3, 33, 50), (2, 17, 3, 70)])
-def test_transposed_operands_meet_in_tiles(dtype, side, shape):
+def test_transposed_operands_meet_in_tiles(dtype, shape):
     rng = np.random.default_rng(0)
     count = math.prod(shape)
     stored, _ = at_offset(count, dtype, 0)
@@ -219,7 +222,7 @@ def test_transposed_operands_meet_in_tiles(dtype, side, shape):
     variant = run(add, [out], [x, y])
     assert np.array_equal(out, x + y)
     if variant.kind == "tiled":
-        assert variant.tile == side
+        assert variant.tile == SIDES[dtype]
         assert variant.accesses[1].mode == "tiled"
     assert variant.kind == "tiled" or min(shape[0], shape[-1]) < 16
 
@@ -249,10 +252,13 @@ def test_misaligned_tiles_and_several_staged_operands():
     assert [access.mode for access in variant.accesses] == ["unit", "tiled", "tiled", "unit"]
 
 
-@pytest.mark.parametrize("shape", [(1000,), (5, 33), (4, 6, 16), (64, 80)])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("flip", [False, True])
-def test_the_index_is_the_logical_element_number(shape, order, flip):
+@pytest.mark.parametrize(
+    ("shape", "made"),
+    pairs([(4, 6, 16), (1000,), (5, 33), (64, 80)], [("C", False), ("F", False), ("C", True), ("F", True)]),
+    ids=str,
+)
+def test_the_index_is_the_logical_element_number(shape, made):
+    order, flip = made
     rng = np.random.default_rng(0)
     x = np.asarray(rng.integers(0, 100, shape), np.float64)
     out = np.empty(shape, np.float64, order)

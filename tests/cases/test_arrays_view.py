@@ -242,10 +242,10 @@ COMBINATIONS = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(kind=kinds, drawn=operands(1), dtype=st.sampled_from([torch.float32, torch.uint8, torch.complex128]))
-def test_identity_over_random_layouts(kind, drawn, dtype):
-    (x,) = build(drawn, [dtype], "cpu")
+def test_identity_over_random_layouts(kind, drawn, dtype, device):
+    (x,) = build(drawn, [dtype], device)
     result = IDENTITY[kind](x)
     same(result, x, strides=False)
     if x.numel():
@@ -253,10 +253,10 @@ def test_identity_over_random_layouts(kind, drawn, dtype):
     assert torch.equal(bits(result), bits(x))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(kind=kinds, drawn=operands(2), dtypes=st.sampled_from(COMBINATIONS))
-def test_sum_over_random_layouts(kind, drawn, dtypes):
-    x, y = build(drawn, dtypes, "cpu", special=False)
+def test_sum_over_random_layouts(kind, drawn, dtypes, device):
+    x, y = build(drawn, dtypes, device, special=False)
     result = ADD[kind](x, y)
     same(result, x + y, strides=False)
     strided_like(result, drawn, torch.add)
@@ -264,8 +264,8 @@ def test_sum_over_random_layouts(kind, drawn, dtypes):
 
 @settings(max_examples=100)
 @given(kind=kinds, drawn=operands(3), dtypes=st.sampled_from(COMBINATIONS[:2]))
-def test_choice_over_random_layouts(kind, drawn, dtypes):
-    mask, a, b = build(drawn, (torch.bool, *dtypes), "cpu")
+def test_choice_over_random_layouts(kind, drawn, dtypes, device):
+    mask, a, b = build(drawn, (torch.bool, *dtypes), device)
     result = CHOOSE[kind](mask, a, b)
     same(result, torch.where(mask, a, b), strides=False)
     strided_like(result, drawn, torch.addcmul)
@@ -273,8 +273,8 @@ def test_choice_over_random_layouts(kind, drawn, dtypes):
 
 @settings(max_examples=100)
 @given(kind=kinds, drawn=operands(2), dtypes=st.sampled_from(COMBINATIONS[:3]))
-def test_two_results_over_random_layouts(kind, drawn, dtypes):
-    x, y = build(drawn, dtypes, "cpu")
+def test_two_results_over_random_layouts(kind, drawn, dtypes, device):
+    x, y = build(drawn, dtypes, device)
     first, second = SUM_AND_DIFFERENCE[kind](x, y)
     same(first, x + y, strides=False)
     same(second, x - y, strides=False)
@@ -283,9 +283,9 @@ def test_two_results_over_random_layouts(kind, drawn, dtypes):
 
 
 @settings(max_examples=60)
-@given(kind=kinds, drawn=operands(2), number=st.sampled_from([2, 0.5]))
-def test_numbers_beside_random_layouts(kind, drawn, number):
-    x, _ = build(drawn, (torch.float32, torch.float32), "cpu")
+@given(kind=kinds, drawn=operands(2), number=st.sampled_from([2, 0.5, True]))
+def test_numbers_beside_random_layouts(kind, drawn, number, device):
+    x, _ = build(drawn, (torch.float16, torch.float16), device)
     same(ADD[kind](x, number), x + number)
     same(ADD[kind](number, x), number + x)
 

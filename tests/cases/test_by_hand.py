@@ -1,14 +1,13 @@
-"""Gradients attached with ``f.backward``, residuals, value_and_grad, and what inspect and derivative show."""
+"""Gradients attached with ``f.backward``: functors, torch code, residuals, pickles, refusals."""
 
 import math
 import pickle
 
-import numpy as np
 import pytest
 import torch
 
 import numjit
-from numjit.errors import ArgumentError, AutogradError, DeviceError
+from numjit.errors import ArgumentError, AutogradError
 from tests.cases import both_kinds, pair
 
 f64 = torch.float64
@@ -189,120 +188,4 @@ def test_too_many_residuals(device):
         numjit.differentiable(lambda x: x, lambda grad, x: grad, residuals=-1)
 
 
-# -------------------------------------------------------------------------------------- value_and_grad
-
-
-@both_kinds
-def test_value_and_partials_of_numpy_arrays(kind):
-    x, y = np.linspace(-1, 1, 6).reshape(2, 3), np.linspace(2, 3, 3)
-    value, by_x, by_y = numjit.value_and_grad(FORMULA[kind])(x, y, a=1.5)
-    tanh = np.tanh(x)
-    np.testing.assert_allclose(value, 1.5 * tanh * y + x * x, rtol=1e-14)
-    np.testing.assert_allclose(by_x, 1.5 * (1 - tanh**2) * y + 2 * x, rtol=1e-12)
-    np.testing.assert_allclose(by_y, 1.5 * tanh, rtol=1e-14)
-
-
-@both_kinds
-def test_value_and_some_partials(kind, device):
-    x, y = leaf(device).detach(), leaf(device).detach() + 3
-    value, by_a = numjit.value_and_grad(FORMULA[kind], wrt="a")(
-        x, y, a=torch.tensor(1.5, dtype=f64, device=device)
-    )
-    torch.testing.assert_close(by_a, torch.tanh(x) * y)
-    torch.testing.assert_close(value, 1.5 * torch.tanh(x) * y + x * x)
-    results = [torch.empty_like(x) for _ in range(2)]
-    assert numjit.value_and_grad(FORMULA[kind], wrt=[1])(x, y, out=tuple(results))[1] is results[1]
-    torch.testing.assert_close(results[1], 2 * torch.tanh(x))
-
-
-@both_kinds
-def test_partials_can_be_differentiated_again(kind, device):
-    both = numjit.value_and_grad(FORMULA[kind], wrt="x")
-    y = leaf(device).detach() + 3
-    assert torch.autograd.gradcheck(lambda x: both(x, y), (leaf(device),))
-
-
-@both_kinds
-def test_value_and_partials_with_an_index_or_a_raw_operand(kind):
-    indexed = pair(
-        lambda x: x * x * numjit.index(),
-        "template <typename T> T indexed(numjit::index i, T x) { return x * x * T(i); }",
-    )[kind]
-    value, by_x = numjit.value_and_grad(indexed)(np.float64([1, 2, 3]))
-    assert value.tolist() == [0, 4, 18]
-    assert by_x.tolist() == [0, 4, 12]
-
-
-def test_value_and_grad_of_rebound_variables_and_what_it_refuses():
-    scope = {"numjit": numjit, "factor": 2.0}
-    exec("f = numjit.elementwise(lambda x: factor * x * x)", scope)
-    both = numjit.value_and_grad(scope["f"])
-    for factor in (2.0, 3.0):
-        scope["factor"] = factor
-        assert both(np.float64([1]))[1].tolist() == [2 * factor]
-    with pytest.raises(ArgumentError, match=r"wrt='z' is no parameter; name one of x, y, a"):
-        numjit.value_and_grad(FORMULA["python"], wrt="z")
-    with pytest.raises(AutogradError, match="2 results"):
-        numjit.value_and_grad(numjit.elementwise(lambda x: (x, x)))
-    with pytest.raises(ArgumentError, match="not a function"):
-        numjit.value_and_grad(lambda x: x)
-
-
-def test_value_and_grad_of_cpp_text_can_be_pickled():
-    both = pickle.loads(pickle.dumps(numjit.value_and_grad(FORMULA["c++"])))
-    assert len(both(np.float64([1]), np.float64([2]))) == 3
-
-
 # ---------------------------------------------------------------------------------- inspect, derivative
-
-
-@both_kinds
-def test_inspect_shows_dtypes_and_code(kind, device):
-    x = torch.ones(4, 3, device=device, dtype=torch.float16)
-    found = FORMULA[kind].inspect(x, x.t().reshape(4, 3), a=2)
-    assert found.language == {"python": "Python", "c++": "C++"}[kind]
-    assert found.outputs == ("float32 > float16",)
-    assert found.inputs["x"] == "float16 > float32"
-    assert (found.shape, found.strides) == ((4, 3), (3, 1))
-    assert "tanh" in found.source
-    assert found.name in repr(found)
-    if device == "cpu":
-        assert (found.variant, found.grid, found.block) == ("loop", None, None)
-        assert "tanh" in found.code
-        with pytest.raises(DeviceError, match=r"look at \.code"):
-            _ = found.ptx
-    else:
-        assert found.code == found.ptx
-        assert ".entry" in found.ptx
-        assert found.grid[0] >= 1
-        assert f"block {found.block}" in repr(found)
-
-
-@both_kinds
-def test_derivative_shows_the_one_kernel_of_a_backward(kind, device):
-    x, y = leaf(device), leaf(device).detach()
-    found = FORMULA[kind].derivative(x, y, a=2.0)
-    assert list(found.inputs) == ["x", "y", "grad_0", "a"]
-    assert len(found.outputs) == 1  # x alone requires grad
-    assert "tanh" in found.source
-    both = FORMULA[kind].derivative(x.detach(), y, a=2.0)
-    assert both.outputs == ("float64", "float64")
-    assert both.code != found.code
-
-
-def test_derivative_of_numpy_arrays_and_of_gradients_by_hand():
-    x = np.ones(3, np.float32)
-    assert FORMULA["python"].derivative(x, 2.0).outputs == ("float32",)
-    step, gradient = straight_through()
-    assert step.derivative(x, width=2.0).name == gradient.functor.name
-    step.backward(lambda grad, x, width: grad, tensors=True)
-    with pytest.raises(AutogradError, match="whole tensors"):
-        step.derivative(x)
-
-
-def test_derivative_explains_what_has_none():
-    cut = numjit.elementwise(lambda x: 0.5 * int(x))
-    with pytest.raises(AutogradError, match=r"numjit\.differentiable"):
-        cut.derivative(np.ones(3, np.float32))
-    with pytest.raises(AutogradError, match="nothing to differentiate"):
-        cut.derivative(np.ones(3, np.int32))

@@ -260,15 +260,6 @@ def test_many_shapes_in_turn(kind, device):
 # ------------------------------------------------------------------------------------------------ importing
 
 
-def test_importing_numjit_loads_neither_torch_nor_numba():
-    code = """
-        import sys, numjit
-        heavy = ("torch", "numba", "cupy", "numba_cuda", "cuda.bindings")
-        print([name for name in heavy if name in sys.modules])
-        """
-    assert run_python(code).stdout.strip() == "[]"
-
-
 @both_kinds
 def test_numpy_alone_needs_no_torch(kind):
     functor = {
