@@ -177,27 +177,12 @@ def call_traced(
     for k in range(operation.count, len(values)):
         if operation.names[k] not in scalars:
             values[k] = _default(operation.token, k)
-    kinds: list[tuple[Any, int]] = []
-    pattern = ""
-    active: list[int] = []
-    for k, value in enumerate(values):
-        if isinstance(value, torch.Tensor):
-            kinds.append((value.dtype, 2 if value.dim() else 1))
-            pattern += "T"
-            if value.requires_grad:
-                active.append(k)
-            continue
-        pattern += "S"
-        if isinstance(value, bool | torch.SymBool):
-            kinds.append(("bool", 0))
-        elif isinstance(value, int | torch.SymInt):
-            kinds.append(("int64", 0))
-        elif isinstance(value, float | torch.SymFloat):
-            kinds.append(("float64", 0))
-        elif isinstance(value, complex):
-            kinds.append(("complex128", 0))
-        else:
+    kinds = [_kind_of(value) for value in values]
+    for value, kind in zip(values, kinds, strict=True):
+        if kind is None:
             return break_graph(operation, f"of a {type(value).__name__}")
+    pattern = "".join(["T" if isinstance(value, torch.Tensor) else "S" for value in values])
+    active = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor) and value.requires_grad]
     if "T" not in pattern[: operation.count] or operation.is_nullary:
         return break_graph(operation, "of no tensor's elements")
     for given in as_tuple(out):
@@ -207,7 +192,8 @@ def call_traced(
     wanted: tuple[int, ...] | None = tuple(active) if torch.is_grad_enabled() else ()
     if torch._C._are_functorch_transforms_active():  # Dynamo then looks through autograd functions
         wanted = None
-    name = _prepare(operation.token, tuple(kinds), torch.get_default_dtype(), wanted)
+    known = tuple([kind for kind in kinds if kind is not None])
+    name = _prepare(operation.token, known, torch.get_default_dtype(), wanted)
     for watch in operation.watchers or ():
         for number in watch():
             _ = {number: None}  # as a key it must be known: traced code is right for this value only
@@ -219,6 +205,21 @@ def call_traced(
         given = dict(zip(names, values[count:], strict=True))
         result = getattr(generated, made)(*values[:count], **given)
     return result if out is None else stored(operation.name, result, out)
+
+
+def _kind_of(value: Any) -> tuple[Any, int] | None:
+    """Return dtype and category of an argument, None where a compiler cannot trace it."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.dtype, 2 if value.dim() else 1
+    if isinstance(value, bool | torch.SymBool):
+        return "bool", 0
+    if isinstance(value, int | torch.SymInt):
+        return "int64", 0
+    if isinstance(value, float | torch.SymFloat):
+        return "float64", 0
+    return ("complex128", 0) if isinstance(value, complex) else None
 
 
 def _check_scalars(operation: WatchedOperation, values: list[Any]) -> None:

@@ -236,6 +236,57 @@ def rule_of(
     return rule
 
 
+def _run(rule: Rule, forward: Any, names: tuple[str, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Run the forward operation of a recorded call."""
+    import torch
+
+    count = len(values) - len(names)
+    results = rule.checked(forward(*values[:count], **dict(zip(names, values[count:], strict=True))))
+    for result in results:
+        if not isinstance(result, torch.Tensor):
+            raise AutogradError(
+                f"{rule.name}(): the forward operation gave a {type(result).__name__}; return tensors"
+            )
+    return results
+
+
+def _differentiate(ctx: Any, tensors: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the gradients of a recorded call, which saved `tensors`."""
+    import torch
+
+    rule, names = ctx.rule, ctx.names
+    nothing = (None,) * (3 + len(ctx.places) + len(names))
+    for name, needed in zip(names, ctx.needs_input_grad[3 + len(ctx.places) :], strict=True):
+        if needed:
+            raise AutogradError(
+                f"{rule.name}(): scalar {name!r} requires grad, but a backward written by hand gives "
+                f"gradients of operands; make {name!r} an operand, or pass {name}.detach()"
+            )
+    shown = len(grads) - rule.residuals
+    if any(grad is not None for grad in grads[shown:]):
+        raise AutogradError(
+            f"{rule.name}(): the gradient depends on residuals, through which there is no second "
+            "derivative; save inputs or outputs in their place"
+        )
+    if all(grad is None for grad in grads):
+        return nothing
+    rest = iter(tensors)
+    saved = [next(rest) if number is None else number[0] for number in ctx.numbers]
+    kept, values = saved[: len(saved) - len(names)], saved[len(saved) - len(names) :]
+    given = [
+        torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad
+        for grad, (shape, dtype, device) in zip(grads[:shown], ctx.results[:shown], strict=True)
+    ]
+    scalars = dict(zip(names, values, strict=True))
+    return (
+        None,
+        None,
+        None,
+        *rule.gradients(given, kept, ctx.places, scalars),
+        *nothing[: len(names)],
+    )
+
+
 @functools.cache
 def nodes() -> tuple[Any, Any, Any]:
     """Return the autograd function's forms, made when torch is first needed.
@@ -244,50 +295,6 @@ def nodes() -> tuple[Any, Any, Any]:
     """
     import torch
     from torch._functorch.utils import unwrap_dead_wrappers
-
-    def run(rule: Rule, forward: Any, names: tuple[str, ...], values: Sequence[Any]) -> tuple[Any, ...]:
-        count = len(values) - len(names)
-        results = rule.checked(forward(*values[:count], **dict(zip(names, values[count:], strict=True))))
-        for result in results:
-            if not isinstance(result, torch.Tensor):
-                raise AutogradError(
-                    f"{rule.name}(): the forward operation gave a {type(result).__name__}; return tensors"
-                )
-        return results
-
-    def differentiate(ctx: Any, tensors: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the gradients of a recorded call, which saved `tensors`."""
-        rule, names = ctx.rule, ctx.names
-        nothing = (None,) * (3 + len(ctx.places) + len(names))
-        for name, needed in zip(names, ctx.needs_input_grad[3 + len(ctx.places) :], strict=True):
-            if needed:
-                raise AutogradError(
-                    f"{rule.name}(): scalar {name!r} requires grad, but a backward written by hand gives "
-                    f"gradients of operands; make {name!r} an operand, or pass {name}.detach()"
-                )
-        shown = len(grads) - rule.residuals
-        if any(grad is not None for grad in grads[shown:]):
-            raise AutogradError(
-                f"{rule.name}(): the gradient depends on residuals, through which there is no second "
-                "derivative; save inputs or outputs in their place"
-            )
-        if all(grad is None for grad in grads):
-            return nothing
-        rest = iter(tensors)
-        saved = [next(rest) if number is None else number[0] for number in ctx.numbers]
-        kept, values = saved[: len(saved) - len(names)], saved[len(saved) - len(names) :]
-        given = [
-            torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad
-            for grad, (shape, dtype, device) in zip(grads[:shown], ctx.results[:shown], strict=True)
-        ]
-        scalars = dict(zip(names, values, strict=True))
-        return (
-            None,
-            None,
-            None,
-            *rule.gradients(given, kept, ctx.places, scalars),
-            *nothing[: len(names)],
-        )
 
     class NumjitRule(torch.autograd.Function):  # type: ignore[misc]
         """Calls the pair's two operations."""
@@ -298,7 +305,7 @@ def nodes() -> tuple[Any, Any, Any]:
         @staticmethod
         def forward(rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
             with torch.no_grad():
-                return run(rule, forward, names, values)
+                return _run(rule, forward, names, values)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -328,7 +335,7 @@ def nodes() -> tuple[Any, Any, Any]:
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             # A transform that has ended leaves wrappers behind: a vjp's function is called outside of it.
-            return differentiate(ctx, unwrap_dead_wrappers(ctx.saved_tensors), grads)
+            return _differentiate(ctx, unwrap_dead_wrappers(ctx.saved_tensors), grads)
 
     class Traced(torch.autograd.Function):  # type: ignore[misc]
         """The same in the only form that Dynamo traces: one `forward` that also saves."""
@@ -341,7 +348,7 @@ def nodes() -> tuple[Any, Any, Any]:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            return differentiate(ctx, ctx.saved_tensors, grads)
+            return _differentiate(ctx, ctx.saved_tensors, grads)
 
     class Plain(Traced):
         """The same, with what Dynamo does not trace.
@@ -351,7 +358,7 @@ def nodes() -> tuple[Any, Any, Any]:
 
         @staticmethod
         def forward(ctx: Any, rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
-            output = run(rule, forward, names, values)  # torch has disabled gradients here
+            output = _run(rule, forward, names, values)  # torch has disabled gradients here
             NumjitRule.setup_context(ctx, (rule, forward, names, *values), output)
             return output
 

@@ -52,7 +52,7 @@ from numjit.rules.types import (
 )
 from numjit.semantics.category import Category
 
-__all__ = ["Session", "Target", "compiling"]
+__all__ = ["SEVERAL_RESULTS", "Session", "Target", "compiling", "declared"]
 
 Target = Literal["cpu", "cuda"]
 #: Of a call's arguments, by position and by name.
@@ -158,7 +158,7 @@ class Session:
             folded = self._fold(parameters, args, kws)
             if functor is not None:
                 count = len(folded) - indexed
-                taken = _declared(functor, folded[:count], self.default_dtype)
+                taken = declared(functor, folded[:count], self.default_dtype)
                 folded = (*taken, *([types.int64] if indexed else []))
             if folded not in done:
                 compiled = self.compile(function, folded, indexed=indexed, signs=by_place)
@@ -212,7 +212,7 @@ def _relaxed(signature: inspect.Signature) -> inspect.Signature:
     return inspect.Signature(parameters, __validate_parameters__=False)
 
 
-def _declared(functor: WrittenInPython, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
+def declared(functor: WrittenInPython, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
     """Return the parameter types of a decorated functor that another functor calls with `kinds`."""
     arguments = []
     parameters = (*functor.signature.operands, *functor.signature.scalars)
@@ -282,7 +282,7 @@ def _polar(x: Any) -> Any:
 
 
 #: Python's functions of several results, as what is compiled in their place.
-_SEVERAL_RESULTS: dict[Any, Any] = {divmod: _divmod, math.modf: _modf, cmath.polar: _polar}
+SEVERAL_RESULTS: dict[Any, Any] = {divmod: _divmod, math.modf: _modf, cmath.polar: _polar}
 
 
 class _TypingMixin:
@@ -310,8 +310,8 @@ class _TypingMixin:
             )
         if isinstance(value, SignedFunction):
             return self.session.helper(value.function, value.signs)
-        if isinstance(value, pytypes.BuiltinFunctionType) and value in _SEVERAL_RESULTS:
-            return self.session.helper(_SEVERAL_RESULTS[value])
+        if isinstance(value, pytypes.BuiltinFunctionType) and value in SEVERAL_RESULTS:
+            return self.session.helper(SEVERAL_RESULTS[value])
         own = own_type(self.session.target.name, value)
         if own is not None:
             return own
