@@ -44,10 +44,10 @@ class Prepared(attach.FastCallable):
         self._count = count
         self._expected = [_describe(value) for value in bound]
         self._out = None if out is None else _describe(out)
-        fast = operation.hand_over(self, [*[None] * count, *bound[count:]])
+        self._fast = operation.hand_over(self, [*[None] * count, *bound[count:]])
         if arguments.device.kind == "cuda":
             attach.wait()
-        operation.prepare(bound, arguments, out, fast)
+        operation.prepare(bound, arguments, out, self._fast)
 
     @attach.launchable
     def __call__(self, *operands: Any, out: Any = None, **scalars: Any) -> Any:

@@ -36,7 +36,7 @@ def axpy():
 
 
 def hits(operation):
-    record = operation._call.warm.fast.record
+    record = operation._fast.record
     return 0 if record is None else record.hits
 
 

@@ -68,8 +68,8 @@ def test_streaming_kernels_are_resident_as_planned():
     add = numjit.elementwise(lambda x, y: x + y)
     x = torch.randn(1 << 16, device="cuda")
     assert torch.equal(add(x, x), x + x)
-    (plan,) = add._call._plans.values()
-    launcher, cu = plan.launcher, driver()
+    (plan,) = add.__numjit_operation__.planner.plans.values()
+    launcher, cu = plan.kernel, driver()
     assert launcher.block == (block, 1, 1)
     resident = check(
         cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(launcher._function, block, launcher.shared_bytes),

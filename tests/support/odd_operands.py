@@ -355,8 +355,8 @@ def ways(device):  # noqa: C901 - a table of small functions
         return numjit.elementwise(lambda x: x * 2 + 1)
 
     def detached():
-        operation = numjit.elementwise(twice)
-        return lambda x: operation.detached(x, other)
+        operation = numjit.elementwise(twice).__numjit_operation__
+        return lambda x: operation(x, other)
 
     def prepared():
         call = numjit.elementwise(twice).prepare(ramp(device), other)
