@@ -28,10 +28,10 @@ def is_recorded_above() -> Callable[[], bool]:
     return functools.partial(core._dispatch_tls_is_dispatch_key_included, core.DispatchKey.PreDispatch)
 
 
-def watches(torch: Any) -> bool:
+def watches(torch: Any) -> Any:
     """Whether a mode, a tracer or a transform is to see calls: fake tensors, ``make_fx``, ``vmap``."""
     core = torch._C
-    return bool(
+    return (
         core._len_torch_dispatch_stack()
         or core._is_tracing()
         or is_recorded_above()()

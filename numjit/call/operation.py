@@ -168,11 +168,6 @@ class Operation(FastCallable):
             found = self._reads_signs = self.python.reads_signs
         return found
 
-    def _meaning_of(self, bound: Sequence[Any]) -> Any:
-        """Return what decides beside its arguments' types what a call computes."""
-        fingerprint = self.planner.fingerprint
-        return (fingerprint, signs_of(bound)) if self.reads_signs else fingerprint
-
     # ------------------------------------------------------------------------------------------ calls
 
     def key(self, bound: Sequence[Any], out: Any = None, *, detached: bool = False) -> tuple[Any, ...] | None:
@@ -180,13 +175,17 @@ class Operation(FastCallable):
 
         The parameters are those of `WarmPath.key`.
         """
-        return self.warm.key(self._meaning_of(bound), bound, _given(out), detached=detached)
+        meaning: Any = self.planner.fingerprint
+        if self._reads_signs is not False and self.reads_signs:
+            meaning = meaning, signs_of(bound)
+        return self.warm.key(meaning, bound, None if out is None else _given(out), detached=detached)
 
     def repeat(
         self, key: tuple[Any, ...], bound: Sequence[Any], out: Any = None, fast: FastCalls | None = None
     ) -> Any:
         """Make a call of this key again: its result, or a tuple of several; None where it was not made."""
-        return self.warm.repeat(key, bound, out, _given(out), fast or self.fast)
+        outs = None if out is None else _given(out)
+        return self.warm.repeat(key, bound, out, outs, fast or self.fast)
 
     @launchable
     def __call__(self, *bound: Any) -> Any:
@@ -345,8 +344,6 @@ class Request(Generic[Own]):
 
 def _given(out: Any) -> tuple[Any, ...] | None:
     """Return the given outputs, None for one that the call makes; None where it makes them all."""
-    if out is None:
-        return None
     outs = as_tuple(out)
     return None if all(one is None for one in outs) else outs
 

@@ -38,6 +38,7 @@ class WarmPath:
 
     def __init__(self, *, protocols: bool = False) -> None:
         self._protocols = protocols
+        self._torch: Any = None
         self.plans: Bounded[Any, Plan] = Bounded(LIMIT)
 
     def key(
@@ -61,11 +62,13 @@ class WarmPath:
         detached
             Whether the call records no gradient whatever its tensors require.
         """
-        torch = torch_if_ready()
+        torch = self._torch
         if torch is None:
-            if "torch" in sys.modules:  # it is being imported
-                return None
-            return warm_arrays.key(meaning, None, bound, outs, protocols=self._protocols)
+            torch = self._torch = torch_if_ready()
+            if torch is None:
+                if "torch" in sys.modules:  # it is being imported
+                    return None
+                return warm_arrays.key(meaning, None, bound, outs, protocols=self._protocols)
         if watches(torch):
             return None
         if not detached and torch.autograd.forward_ad._current_level >= 0:  # there may be tangents
@@ -92,20 +95,11 @@ class WarmPath:
                     key.append(kind)
                 else:
                     return warm_arrays.key(meaning, default, bound, outs, protocols=self._protocols)
-            for obj in outs or ():
-                if obj is None:
-                    key.append(None)
-                    continue
-                kind = type(obj)
-                if (kind is not tensor and kind is not parameter) or (recording and obj.requires_grad):
+            if outs is not None:
+                described = _describe_outputs(torch, outs, recording)
+                if described is None:
                     return None
-                pointer = obj.data_ptr()
-                if pointer < LOW and is_nowhere(obj):
-                    return None
-                key += (
-                    "out", obj.dtype, obj.shape, obj.stride(), obj.device, pointer & 15,
-                    obj.is_conj(), obj.is_neg(),
-                )  # fmt: skip
+                key += described
         except RuntimeError:  # no strides or memory: sparse, a torch.func transform, ...
             return None
         return tuple(key)
@@ -138,7 +132,7 @@ class WarmPath:
             return None
         if plan.library != "torch":
             return warm_arrays.run(plan, bound, outs, key)
-        torch = sys.modules["torch"]
+        torch = self._torch
         if plan.allocation is None:
             plan.allocation = (
                 tuple(getattr(torch, dtype.name) for dtype in plan.outputs),
@@ -168,3 +162,22 @@ class WarmPath:
         for k in plan.given:
             count_write(results[k])
         return results[0] if len(results) == 1 else tuple(results)
+
+
+def _describe_outputs(torch: Any, outs: Sequence[Any], recording: bool) -> list[Any] | None:
+    """Return what a plan depends on of given outputs; None where one must be looked at in full."""
+    found: list[Any] = []
+    for obj in outs:
+        if obj is None:
+            found.append(None)
+            continue
+        kind = type(obj)
+        if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+            return None
+        pointer = obj.data_ptr()
+        if (recording and obj.requires_grad) or (pointer < LOW and is_nowhere(obj)):
+            return None
+        found += (
+            "out", obj.dtype, obj.shape, obj.stride(), obj.device, pointer & 15, obj.is_conj(), obj.is_neg(),
+        )  # fmt: skip
+    return found

@@ -54,8 +54,8 @@ MUTANTS = [
     Mutant(
         "A14 the sign is no part of the warm key",
         "numjit/call/operation.py",
-        "        return (fingerprint, signs_of(bound)) if self.reads_signs else fingerprint\n",
-        "        return fingerprint\n",
+        "            meaning = meaning, signs_of(bound)\n",
+        "            pass\n",
         f"{_TESTS}test_the_sign_of_an_int_of_the_call_decides_the_type_of_a_power",
     ),
     Mutant(
