@@ -118,14 +118,14 @@ def build() -> Launcher:
     """
     torch: Any = sys.modules["torch"]
     from numjit.launcher import machine
-    from numjit.launcher.offsets import find_offsets, word
+    from numjit.launcher.offsets import call_slot, find_offsets
     from numjit.launcher.process import process_table
     from numjit.launcher.tested import require_tested
 
     require_tested(str(torch.__version__))
     offsets = find_offsets(FastCallable, torch)
     classes = _subclasses(FastCallable)
-    table = process_table(torch, offsets, slot_call=word(id(_Called) + offsets.type_call))
+    table = process_table(torch, offsets, slot_call=call_slot(_Called))
     made = Launcher(machine.load(), table, offsets)
     for cls in classes:
         made.take_over(cls)

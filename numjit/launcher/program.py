@@ -188,7 +188,6 @@ class _Describe(_Program):
         dtype = self.load32(self.ask(Api.GET_DTYPE, handle, self._fail))
         self.jump_if(self.builder.icmp_unsigned(">", dtype, self.const(0xFF)), self._fail)
         size = self.item(self.api(Api.ITEM_SIZES), dtype)
-        self.jump_if(self.is_zero(size), self._fail)
         device = self.load32(self.ask(Api.GET_DEVICE, handle, self._fail))  # the keys say of which kind
         self._add(keys)
         self._add(self.add(dtype, self.mul(device, 0x100)))
