@@ -174,21 +174,16 @@ class PlannedCall(Protocol):
     ----------
     shape, strides, outputs
         The results: sizes, element strides, torch dtypes.
-    memory, values
-        Which arguments are read from memory, in order; which are passed by value, each with the dtype it is
-        taken as.
-    offsets
-        Bytes to add to each pointer, outputs first; empty where all are 0.
+    memory, values, offsets
+        Which arguments are read from memory, in order; which are passed by value, each with its dtype; bytes
+        to add to each pointer, outputs first (empty where all are 0).
     launcher, grid, extents, device_index
         The kernel in its context (`numjit.runtime.launch.Launcher`), and what follows pointers and values.
-    library
-        Whose arrays the operands are.
-    fingerprint
-        What the functor meant when the call was planned.
-    fast
-        Whether the launcher answers such calls; None while that is not known.
-    generation
-        How often the launcher had forgotten its plans when it took this one.
+    library, fingerprint
+        Whose arrays the operands are; what the functor meant when the call was planned.
+    fast, generation
+        What the launcher notes: whether it answers such calls (None while that is not known), and how often
+        it had forgotten its plans when it took this one.
     """
 
     shape: tuple[int, ...]

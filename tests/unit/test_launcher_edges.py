@@ -419,6 +419,13 @@ class TestOddOperands:
         plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
         assert bool(asked) == (plain and name not in odd_operands.NOT_MEMORY)
 
+    def test_another_device_of_the_same_kind(self, axpy, gpu):
+        operation, _ = axpy
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int32))
+        second = kind(lambda handle, answer: answer.__setitem__(0, 1) or 0)
+        gpu.words[Api.GET_DEVICE] = ctypes.cast(second, ctypes.c_void_p).value
+        assert operation(*tensors()) is GENERAL
+
     @pytest.mark.parametrize("place", torch_functions._GEOMETRY, ids=lambda place: place.name)
     def test_what_torch_refuses_goes_the_general_way(self, axpy, gpu, place):
         operation, calls = axpy
