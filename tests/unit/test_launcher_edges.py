@@ -419,6 +419,27 @@ class TestOddOperands:
         plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
         assert bool(asked) == (plain and name not in odd_operands.NOT_MEMORY)
 
+    @pytest.mark.parametrize(
+        ("address", "answered"),
+        [(0x5008, True), (8, False), (0, False), ((1 << 40) - 8, True), ((1 << 40) + 8, True)],
+        ids=hex,
+    )
+    def test_low_addresses(self, gpu, address, answered):
+        """Memory may lie there, but so does a view of memory that was given up: as far as it is into it."""
+        operation, calls = one_operand()
+        x = torch.zeros(N + 4)[2:-2]
+        assert calls.offer([x], None, entry((N,), memory=(0,)))
+        seen = []
+        gpu.kernel = lambda table: seen.append(word(slot(table, 1)))
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
+        there = kind(lambda handle, answer: answer.__setitem__(0, address) or 0)
+        gpu.words[Api.GET_DATA] = ctypes.cast(there, ctypes.c_void_p).value
+        assert (operation(x) is not GENERAL) == answered
+        assert seen == [address] * answered
+        refuse = kind(lambda handle, answer: 1)
+        gpu.words[Api.GET_START] = ctypes.cast(refuse, ctypes.c_void_p).value
+        assert (operation(x) is not GENERAL) == (address >= 1 << 40)
+
     def test_another_device_of_the_same_kind(self, axpy, gpu):
         operation, _ = axpy
         kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int32))
@@ -426,7 +447,12 @@ class TestOddOperands:
         gpu.words[Api.GET_DEVICE] = ctypes.cast(second, ctypes.c_void_p).value
         assert operation(*tensors()) is GENERAL
 
-    @pytest.mark.parametrize("place", torch_functions._GEOMETRY, ids=lambda place: place.name)
+    #: All but the one that is asked only where an address is low.
+    @pytest.mark.parametrize(
+        "place",
+        [p for p in torch_functions._GEOMETRY if p is not Api.GET_START],
+        ids=lambda place: place.name,
+    )
     def test_what_torch_refuses_goes_the_general_way(self, axpy, gpu, place):
         operation, calls = axpy
         x, y = tensors()
