@@ -11,7 +11,7 @@ from numjit.errors import ArgumentError, kind_of
 from numjit.ground.checks import Checks
 
 if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
+    from numjit.functor.kinds import OfFunctor
 
 __all__ = ["Warmed", "warmup"]
 
@@ -23,7 +23,7 @@ _MOST_INPUTS = 4095
 
 
 def warmup(
-    functor: Elementwise | None = None,
+    functor: OfFunctor | None = None,
     *signatures: Sequence[Any],
     scalars: Mapping[str, Any] | None = None,
     targets: Any = None,

@@ -266,7 +266,7 @@ def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
     found = default_store().load(key, ".shell", _read_shell)
     if found is not None:
         return found
-    from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
+    from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
 
     with collection_paused(), numba_cuda_ready():
         from numba.core import types

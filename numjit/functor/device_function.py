@@ -89,12 +89,12 @@ def declare(functor: Functor, specialisation: Specialisation, code: bytes, symbo
 
 
 def _declare(functor: Functor, specialisation: Specialisation, code: bytes, symbol: str) -> Any:
-    from numjit.toolchain.numba_cuda import numba_cuda_ready
+    from numjit.ground.numba_cuda import numba_cuda_ready
 
     with numba_cuda_ready() as cuda:
         from numba.cuda.cudadrv.linkable_code import LTOIR
 
-        from numjit.functor.scalars.types import native_type
+        from numjit.rules.types import native_type
 
         arguments = [
             _array_type(functor.name, specialisation.arguments[k].dtype)

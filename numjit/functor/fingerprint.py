@@ -26,7 +26,16 @@ from numjit.errors import FunctorError
 from numjit.functor.bytecode import references
 from numjit.functor.captured import is_named_tuple, is_own_function, own_operators, refused, unstable
 
-__all__ = ["MISSING_NAME", "Captures", "digest", "refers_to", "refused_at"]
+__all__ = [
+    "MISSING_NAME",
+    "Captures",
+    "digest",
+    "followed",
+    "is_intrinsic",
+    "refers_to",
+    "refused_at",
+    "resolve",
+]
 
 #: Stands for a global or captured variable that has no value (yet).
 MISSING_NAME = "<numjit: no such name>"
@@ -135,7 +144,7 @@ class _Encoder:
             self._write("functor", functor.kind.encode())
             # Not its fingerprint: decorated functions may refer to each other in a circle.
             self.add(functor.identity() if hasattr(functor, "identity") else functor.fingerprint())
-        elif _is_intrinsic(value):  # compiled by a rule, not from its Python body
+        elif is_intrinsic(value):  # compiled by a rule, not from its Python body
             self._write("named", f"{value.__module__}.{value.__qualname__}".encode())
         elif isinstance(value, type):
             self._add_class(value)
@@ -216,7 +225,7 @@ def _check_leftover(value: Any, attributes: tuple[str, ...]) -> None:
         raise _UnstableError(value, reason)
 
 
-def _is_intrinsic(value: Any) -> bool:
+def is_intrinsic(value: Any) -> bool:
     """Whether a value is one of ``numjit.math``'s functions itself (a copy or wrapper is none)."""
     if getattr(value, "__module__", None) != numjit_math.__name__:
         return False
@@ -229,7 +238,7 @@ def _references(
     """Yield what a function refers to: name path, line, present value, and the attributes not taken yet."""
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     for path, line in references(fn.__code__).items():
-        yield path, line, *_followed(fn.__globals__, cells, path)
+        yield path, line, *followed(fn.__globals__, cells, path)
 
 
 def refers_to(fn: types.FunctionType, value: Any) -> bool:
@@ -243,12 +252,12 @@ def refused_at(fn: types.FunctionType, line: int) -> str | None:
     return next((reason for reason in found if reason), None)
 
 
-def _resolve(names: dict[str, Any], cells: dict[str, types.CellType], path: tuple[str, ...]) -> Any:
+def resolve(names: dict[str, Any], cells: dict[str, types.CellType], path: tuple[str, ...]) -> Any:
     """Return the value of a name path; attributes are only taken of modules, whose names can be rebound."""
-    return _followed(names, cells, path)[0]
+    return followed(names, cells, path)[0]
 
 
-def _followed(
+def followed(
     names: dict[str, Any], cells: dict[str, types.CellType], path: tuple[str, ...]
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the value of a name path as far as it goes through modules, and the attributes after that."""
@@ -296,9 +305,9 @@ class Captures:
         cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
         roots: dict[str, None] = {}
         for path in references(fn.__code__):
-            value = _resolve(fn.__globals__, cells, path)
+            value = resolve(fn.__globals__, cells, path)
             roots[path[0]] = None
-            root = _resolve(fn.__globals__, cells, path[:1])
+            root = resolve(fn.__globals__, cells, path[:1])
             if (
                 len(path) > 1
                 and isinstance(root, types.ModuleType)
@@ -307,7 +316,7 @@ class Captures:
                 self._attributes.append((fn.__globals__, cells, path))
             functor = getattr(value, "__numjit_functor__", None)
             inner = getattr(functor, "fn", None) or getattr(value, "py_func", None) or value
-            if is_own_function(inner) and not _is_intrinsic(inner):
+            if is_own_function(inner) and not is_intrinsic(inner):
                 self._collect(inner)
         for name in roots:
             if name in cells:
@@ -333,7 +342,7 @@ class Captures:
             except ValueError:
                 values.append(MISSING_NAME)
         for names, cells, path in self._attributes:
-            values.append(_resolve(names, cells, path))
+            values.append(resolve(names, cells, path))
         return tuple(values)
 
     def places(self) -> list[tuple[str, Any, Any]] | None:
@@ -346,14 +355,14 @@ class Captures:
         found += [("function", fn, None) for fn in self._functions]
         found += [("cell", cell, None) for cell in self._cells]
         for names, cells, path in self._attributes:
-            value = _resolve(names, cells, path[:1])
+            value = resolve(names, cells, path[:1])
             for depth, name in enumerate(path[1:], 2):
                 if not isinstance(value, types.ModuleType):
                     break
                 if name not in vars(value) or hasattr(type(value), name):
                     return None
                 found.append(("name", vars(value), name))
-                value = _resolve(names, cells, path[:depth])
+                value = resolve(names, cells, path[:depth])
         return found
 
 

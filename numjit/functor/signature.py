@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from numjit.dtypes import DType
-from numjit.semantics.category import Category
+from numjit.semantics.category import ArgumentType, Category
 
 __all__ = [
     "MISSING",
@@ -93,28 +93,6 @@ class Signature(NamedTuple):
     def raws(self) -> frozenset[int]:
         """Positions of the raw operands."""
         return frozenset(k for k, parameter in enumerate(self.operands) if parameter.raw)
-
-
-class ArgumentType(NamedTuple):
-    """The type of one argument of a call.
-
-    For `Category.NUMBER` the dtype only names the kind: bool, int64 (uint64 where the value needs
-    it), float64 or complex128.
-    """
-
-    dtype: DType
-    category: Category
-
-    @property
-    def negative(self) -> bool | None:
-        """Whether it is a negative int; None where that is no part of the type (see `SignedNumber`)."""
-        return None
-
-    @property
-    def shown(self) -> str:
-        """Stable text of it."""
-        sign = "" if self.negative is None else "-" if self.negative else "+"
-        return f"{self.dtype}:{int(self.category)}{sign}"
 
 
 class SignedNumber(ArgumentType):

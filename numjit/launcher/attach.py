@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +220,8 @@ class FastCalls:
         self._by_value = by_value
         self._detached = detached
         self._record: FunctorRecord | None = None
+        #: What became of calls that were offered: False for no, else how often plans had been forgotten.
+        self._answers: weakref.WeakKeyDictionary[PlannedCall, int | bool] = weakref.WeakKeyDictionary()
         self._watching = False
         self._asked = False
         self._lock = lock()
@@ -235,12 +238,6 @@ class FastCalls:
             if self._record is not None:
                 self._record.forget()
 
-    def wants(self, planned: PlannedCall) -> bool:
-        """Whether a call is to be offered: it never was, or what came of it is forgotten."""
-        if planned.fast is None:
-            return True
-        return planned.fast and self._record is not None and planned.generation != self._record.generation
-
     def offer(self, bound: Sequence[Any], out: Any, planned: PlannedCall) -> bool | None:
         """Let the launcher answer calls like this one; answers whether it will, None while there is none.
 
@@ -249,12 +246,12 @@ class FastCalls:
         bound, out
             The call's arguments.
         planned
-            What it did, on a GPU.
+            What it did.
         """
+        if planned.kernel is None or planned.library != "torch":
+            return False
         if sys.is_finalizing():  # nothing can be imported any more
             return None
-        if planned.library != "torch":
-            return False
         launcher = _process.launcher
         if launcher is None:
             if self._asked:  # a first call has its result before the launcher is so much as thought of
@@ -262,9 +259,16 @@ class FastCalls:
             self._asked = True
             return None
         with self._lock:
-            return self._add(launcher, bound, out, planned)
+            answered = self._answers.get(planned)
+            if answered is False or (self._record and answered == self._record.generation):
+                return answered is not False
+            is_taken = self._add(launcher, bound, out, planned)
+            if is_taken is not None and self._record is not None:
+                self._answers[planned] = self._record.generation if is_taken else False
+            return is_taken
 
     def _add(self, launcher: Launcher, bound: Sequence[Any], out: Any, planned: PlannedCall) -> bool | None:
+        """Add a plan; answers whether the launcher takes it, None where another call is to ask again."""
         if self._record is None:
             from numjit.launcher.records import FunctorRecord
 
@@ -274,14 +278,13 @@ class FastCalls:
             )
         if not self._watching and not self._watch(launcher, self._record):
             return False
-        # What is watched must be what the call was planned with, by another thread's leave.
+        # Another thread may have rebound what the function captures since the call was planned.
         if self._meaning is not None and self._meaning() != planned.fingerprint:
             return None
         if self._by_value is not None and self._by_value(bound):
             return False
         if not self._record.add(bound, out, planned):
             return False
-        planned.generation = self._record.generation
         self._operation._launcher_record = self._record.array
         return True
 

@@ -8,7 +8,10 @@ arrays of int64 whose addresses the code is given; Python writes them only while
 from __future__ import annotations
 
 import enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from numjit.dtypes import DType
 
 __all__ = [
     "MAX_PARAMETERS",
@@ -168,35 +171,23 @@ class Value(enum.IntEnum):
 
 
 class PlannedCall(Protocol):
-    """What the launcher is told of a call that was made: `numjit.call` fills it.
-
-    Attributes
-    ----------
-    shape, strides, outputs
-        The results: sizes, element strides, torch dtypes.
-    memory, values, offsets
-        Which arguments are read from memory, in order; which are passed by value, each with its dtype; bytes
-        to add to each pointer, outputs first (empty where all are 0).
-    launcher, grid, extents, device_index
-        The kernel in its context (`numjit.runtime.launch.Launcher`), and what follows pointers and values.
-    library, fingerprint
-        Whose arrays the operands are; what the functor meant when the call was planned.
-    fast, generation
-        What the launcher notes: whether it answers such calls (None while that is not known), and how often
-        it had forgotten its plans when it took this one.
-    """
+    """What the launcher is told of a call that was made: `numjit.call.record.Plan`."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    outputs: tuple[Any, ...]
     memory: tuple[int, ...]
-    values: tuple[tuple[int, Any], ...]
+    numbers: tuple[tuple[int, DType], ...]
     offsets: tuple[int, ...]
-    launcher: Any
+    kernel: Any
     grid: tuple[int, int, int]
     extents: tuple[int, ...]
-    device_index: int
     library: str
     fingerprint: str
-    fast: bool | None
-    generation: int
+
+    @property
+    def outputs(self) -> tuple[DType, ...]:
+        """The dtypes of the results."""
+
+    @property
+    def device(self) -> Any:
+        """Where it runs; `index` is the GPU's number."""

@@ -222,7 +222,8 @@ def _launcher(has_gpu: bool) -> Entry:
         if importlib.util.find_spec("torch"):
             require_tested(importlib.metadata.version("torch"))
             if has_gpu:
-                importlib.import_module("torch")
+                import torch  # noqa: F401
+
                 attach.wait()
                 obstacle = attach.obstacle()
     except (UnavailableError, NumjitError, ImportError) as error:

@@ -271,12 +271,12 @@ def test_interleaved_views_are_allowed(kind, device):
 
 @settings(max_examples=150)
 @given(kind=kinds, data=st.data())
-def test_any_two_views_of_one_buffer_give_the_right_answer_or_an_error(kind, data):
+def test_any_two_views_of_one_buffer_give_the_right_answer_or_an_error(kind, data, device):
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
     source, target = data.draw(views(shape)), data.draw(views(shape, expand=False))
     shift = data.draw(st.integers(-6, 6))
     size = max(source.bounds[1], target.bounds[1]) + 20
-    memory = fill(torch.empty(size), 3, special=False)
+    memory = fill(torch.empty(size, device=device), 3, special=False)
     before = memory.clone()
     x = memory.as_strided(shape, source.strides, source.offset + 8)
     out = memory.as_strided(shape, target.strides, target.offset + 8 + shift)
@@ -285,7 +285,7 @@ def test_any_two_views_of_one_buffer_give_the_right_answer_or_an_error(kind, dat
     try:
         INCREMENT[kind](x, out=out)
     except OverlapError:
-        shared = torch.zeros(size, dtype=torch.int8)
+        shared = torch.zeros(size, dtype=torch.int8, device=device)
         shared.as_strided(shape, x.stride(), x.storage_offset()).fill_(1)
         assert shared.as_strided(out.shape, out.stride(), out.storage_offset()).any(), "they are disjoint"
         assert torch.equal(memory, before)
@@ -295,17 +295,17 @@ def test_any_two_views_of_one_buffer_give_the_right_answer_or_an_error(kind, dat
 
 @settings(max_examples=100)
 @given(kind=kinds, drawn=operands(2), data=st.data(), target=st.sampled_from([torch.float32, torch.float16]))
-def test_out_over_random_layouts(kind, drawn, data, target):
-    x, y = build(drawn, (torch.float32, torch.float32), "cpu", special=False)
+def test_out_over_random_layouts(kind, drawn, data, target, device):
+    x, y = build(drawn, (torch.float32, torch.float32), device, special=False)
     expected = x + y
-    check_out(ADD[kind], (x, y), data.draw(out_views(expected.shape)), target, expected, "cpu")
+    check_out(ADD[kind], (x, y), data.draw(out_views(expected.shape)), target, expected, device)
 
 
 @settings(max_examples=80)
 @given(kind=kinds, data=st.data())
-def test_in_place_over_random_layouts(kind, data):
+def test_in_place_over_random_layouts(kind, data, device):
     shape = tuple(data.draw(st.lists(st.integers(0, 4), max_size=4)))
-    x = operand(data.draw(out_views(shape)), torch.int32, "cpu", 1, offset=data.draw(st.integers(0, 3)))
+    x = operand(data.draw(out_views(shape)), torch.int32, device, 1, offset=data.draw(st.integers(0, 3)))
     wanted = x + 1
     assert INCREMENT[kind](x, out=x) is x
     assert torch.equal(x, wanted)

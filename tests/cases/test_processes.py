@@ -75,33 +75,21 @@ def copied(cache, tmp_path):
 # -------------------------------------------------------------------------------------------- the cache
 
 
-@pytest.mark.parametrize("keep", ["nothing", "half", "all but a byte"])
-def test_f1_truncated_files_are_made_again(keep, warm, device, tmp_path):
+def test_f1_truncated_files_and_flipped_bits_are_noticed_and_files_made_again(warm, device, tmp_path):
     cache = copied(warm, tmp_path)
-    for path in files_of(cache):
+    for k, path in enumerate(files_of(cache)):
         data = path.read_bytes()
-        path.write_bytes(data[: {"nothing": 0, "half": len(data) // 2, "all but a byte": -1}[keep]])
+        flipped = bytes([*data[: len(data) // 3], data[len(data) // 3] ^ 0x10, *data[len(data) // 3 + 1 :]])
+        path.write_bytes((b"", data[: len(data) // 2], data[:-1], flipped)[k % 4])
     results, warned, _, _ = run(device, cache)
     assert results == BOTH
     assert len(warned) == 1, warned
     results, warned, _, _ = run(device, cache)
-    assert results == BOTH
-    assert warned == []
-
-
-def test_f1_flipped_bits_are_noticed(warm, device, tmp_path):
-    cache = copied(warm, tmp_path)
-    for path in files_of(cache):
-        data = bytearray(path.read_bytes())
-        data[len(data) // 3] ^= 0x10
-        path.write_bytes(bytes(data))
-    results, warned, _, _ = run(device, cache)
-    assert results == BOTH
-    assert len(warned) == 1, warned
+    assert (results, warned) == (BOTH, [])
 
 
 def test_f3_several_processes_on_a_cold_cache_one_killed(device, tmp_path):
-    cache = tmp_path / "cold"
+    cache = tmp_path / "not" / "there"
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), device, "python c++ again"]
     started = [
         subprocess.Popen(
@@ -127,20 +115,13 @@ def test_f3_several_processes_on_a_cold_cache_one_killed(device, tmp_path):
     assert warned == []
 
 
-@pytest.mark.parametrize("leftover", [".writing-abandoned", "stray.txt"])
-def test_f3_leftovers_are_in_nobodys_way(leftover, warm, device, tmp_path):
+def test_f3_leftovers_are_in_nobodys_way(warm, device, tmp_path):
     cache = copied(warm, tmp_path)
     for folder in {path.parent for path in files_of(cache)}:
-        (folder / leftover).write_bytes(b"half a fi")
+        for leftover in (".writing-abandoned", "stray.txt"):
+            (folder / leftover).write_bytes(b"half a fi")
     results, warned, _, _ = run(device, cache)
     assert (results, warned) == (BOTH, [])
-
-
-def test_f4_a_missing_folder_is_created(device, tmp_path):
-    cache = tmp_path / "a" / "b" / "c"
-    results, warned, _, _ = run(device, cache)
-    assert (results, warned) == (BOTH, [])
-    assert files_of(cache)
 
 
 def test_f4_a_read_only_folder_costs_one_warning(device, tmp_path):
@@ -161,12 +142,7 @@ def test_f4_a_read_only_folder_costs_one_warning(device, tmp_path):
     assert "NUMJIT_CACHE_DIR" in warned[0]
 
 
-def test_f4_no_home(device, tmp_path):
-    results, warned, _, _ = run(
-        device, None, HOME=None, XDG_CACHE_HOME=None, TMPDIR=tmp_path, which="c++ again"
-    )
-    assert results == CPP
-    assert len(warned) <= 1
+def test_f4_a_home_that_is_not_there(device):
     results, warned, _, _ = run(
         device, None, HOME="/nonexistent/home", XDG_CACHE_HOME=None, which="c++ again"
     )
@@ -178,30 +154,6 @@ def test_f4_the_xdg_folder_is_used(device, tmp_path):
     results, _, _, _ = run(device, None, XDG_CACHE_HOME=tmp_path, which="c++ again")
     assert results == CPP
     assert files_of(tmp_path / "numjit")
-
-
-def test_f5_other_architectures_toolkits_and_versions_have_other_entries(monkeypatch):
-    from numjit import dtypes
-    from numjit.call import build
-    from numjit.functor.signature import ArgumentType
-    from numjit.semantics import Category
-
-    functor = INCREMENT["c++"].__numjit_functor__
-    made = build.specialise(functor, (ArgumentType(dtypes.float32, Category.DIM),), dtypes.float32, "cuda")
-    keys = {build._functor_key(functor, made, cc) for cc in ((8, 0), (9, 0), (10, 0))}
-    assert len(keys) == 3
-    for name, changed in (
-        ("__version__", "99"),
-        ("version_of", lambda distribution: "99"),
-        ("sources_digest", lambda: "99"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(build, name, changed)
-            build._environment.cache_clear()
-            keys.add(build._functor_key(functor, made, (9, 0)))
-    build._environment.cache_clear()
-    assert len(keys) == 6
-    assert build._functor_key(functor, made, (9, 0)) in keys
 
 
 def test_f6_a_second_process_compiles_nothing(warm, device):

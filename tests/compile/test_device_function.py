@@ -8,6 +8,7 @@ import pytest
 import numjit
 from numjit.errors import ArgumentError, UnsupportedDtypeError
 from tests.support.device_kernels import compiled
+from tests.support.tiers import pairs
 
 if importlib.util.find_spec("numba_cuda") is None:
     pytest.skip("numba-cuda is not installed", allow_module_level=True)
@@ -81,30 +82,21 @@ def test_several_results_are_a_tuple(kind, dtype):
     compiled(kernel, real[::1], real[::1], types.boolean[::1], complex_type[::1]).assert_lean()
 
 
-@kinds
-@pytest.mark.parametrize(
-    ("dtype", "passed"),
-    [
-        ("bool_", "boolean"),
-        ("uint8", "uint8"),
-        ("int16", "int16"),
-        ("int64", "int64"),
-        ("uint64", "uint64"),
-        ("float16", "float32"),
-        ("bfloat16", "float32"),
-        ("float8_e4m3fn", "float32"),
-        ("float64", "float64"),
-        ("complex64", "complex64"),
-        ("complex128", "complex128"),
-    ],
-)
-def test_every_dtype(kind, dtype, passed):
+PASSED = {
+    "bool_": "boolean", "uint8": "uint8", "int16": "int16", "int64": "int64", "uint64": "uint64",
+    "float16": "float32", "bfloat16": "float32", "float8_e4m3fn": "float32", "float64": "float64",
+    "complex64": "complex64", "complex128": "complex128",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "kind"), pairs(PASSED, ["python", "c++"]))
+def test_every_dtype(kind, dtype):
     identity = {
         "python": numjit.elementwise(lambda x: x),
         "c++": numjit.elementwise("template <class T> T f(T x) { return x; }"),
     }[kind]
     f = identity.device_function(getattr(numjit, dtype), cc=CC)
-    kind_of = getattr(types, passed)
+    kind_of = getattr(types, PASSED[dtype])
     assert f.sig == kind_of(kind_of)
 
     def kernel(x, out):

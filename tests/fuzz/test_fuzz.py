@@ -11,7 +11,7 @@ from tests.fuzz.session import fuzz, trial_of
 from tests.fuzz.tree import cpp_text, has_cpp, python_text
 
 #: Seconds of each profile, and how many trees a slow machine judges in them all the same.
-SECONDS = float(os.environ.get("NUMJIT_FUZZ_SECONDS", "8"))
+SECONDS = float(os.environ.get("NUMJIT_FUZZ_SECONDS", "3"))
 LEAST = 4
 
 

@@ -191,8 +191,17 @@ class TestLaunch:
     @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two devices")
     def test_stream_order_on_another_device(self):
         with torch.cuda.device(1):
-            producer = torch.cuda.Stream()
-        streams.wait_for(torch.cuda.current_stream(1).cuda_stream, producer.cuda_stream, 1)
+            producer, consumer = torch.cuda.Stream(), torch.cuda.Stream()
+            source = torch.zeros(1 << 16, device="cuda")
+            torch.cuda.synchronize()
+            with torch.cuda.stream(producer):
+                torch.cuda._sleep(200_000_000)
+                source.fill_(1)
+        streams.wait_for(consumer.cuda_stream, producer.cuda_stream, 1)
+        with torch.cuda.stream(consumer):
+            seen = source.clone()
+        consumer.synchronize()
+        assert bool((seen == 1).all())
 
     def test_parameters_beyond_4_kib(self):
         if devices.max_parameter_bytes(0) < 8008:

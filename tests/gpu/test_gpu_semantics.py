@@ -13,27 +13,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import numjit
-from numjit.errors import OverlapError
 from tests.cases import (
     ADD,
-    CHOOSE,
-    IDENTITY,
     INCREMENT,
     KINDS,
     SCALED,
     SUM_AND_DIFFERENCE,
-    bits,
     both_kinds,
     build,
-    check_out,
     fill,
-    operand,
     operands,
-    out_views,
     pair,
     same,
 )
-from tests.support.strategies import layouts, views
+from tests.support.strategies import layouts
 
 pytestmark = pytest.mark.gpu
 
@@ -52,52 +45,10 @@ SMALL = {"max_rank": 5, "max_size": 5}
 
 
 @often
-@given(kind=kinds, drawn=operands(1, **SMALL), dtype=st.sampled_from([f32, u8, c128]))
-def test_identity(kind, drawn, dtype):
-    (x,) = build(drawn, [dtype], "cuda")
-    result = IDENTITY[kind](x)
-    same(result, x, strides=False)
-    assert torch.equal(bits(result), bits(x))
-    if x.numel():
-        assert result.stride() == torch.neg(x).stride()
-
-
-@often
-@given(kind=kinds, drawn=operands(2, **SMALL), dtypes=st.sampled_from([(f32, f32), (i8, i64)]))
-def test_sum(kind, drawn, dtypes):
-    x, y = build(drawn, dtypes, "cuda", special=False)
-    same(ADD[kind](x, y), x + y)
-
-
-@often
 @given(kind=kinds, drawn=operands(2, **SMALL), dtypes=st.sampled_from([(f16, f32), (bf16, i64)]))
 def test_sum_of_mixed_dtypes_with_odd_values(kind, drawn, dtypes):
     x, y = build(drawn, dtypes, "cuda")
     same(ADD[kind](x, y), x + y)
-
-
-@often
-@given(kind=kinds, drawn=operands(3, **SMALL), dtypes=st.sampled_from([(f32, f32), (f16, f64)]))
-def test_choice(kind, drawn, dtypes):
-    mask, a, b = build(drawn, (torch.bool, *dtypes), "cuda")
-    same(CHOOSE[kind](mask, a, b), torch.where(mask, a, b), strides=dtypes[0] == dtypes[1])
-
-
-@often
-@given(kind=kinds, drawn=operands(2, **SMALL), dtypes=st.sampled_from([(f32, f32), (u8, f16)]))
-def test_two_results(kind, drawn, dtypes):
-    x, y = build(drawn, dtypes, "cuda", special=False)
-    first, second = SUM_AND_DIFFERENCE[kind](x, y)
-    same(first, x + y)
-    same(second, x - y)
-
-
-@often
-@given(kind=kinds, drawn=operands(2, **SMALL), data=st.data(), target=st.sampled_from([f32, f16]))
-def test_out(kind, drawn, data, target):
-    x, y = build(drawn, (f32, f32), "cuda", special=False)
-    expected = x + y
-    check_out(ADD[kind], (x, y), data.draw(out_views(expected.shape)), target, expected, "cuda")
 
 
 @often
@@ -112,47 +63,6 @@ def test_scalars(kind, drawn, alpha, where):
     if where == "cuda" and isinstance(alpha, torch.Tensor):
         alpha = alpha.to("cuda")
     same(SCALED[kind](x, y, alpha=alpha), alpha * x + y, strides=False)
-
-
-@often
-@given(kind=kinds, drawn=operands(2, **SMALL), numbers=st.sampled_from([2, 0.5, True]))
-def test_numbers(kind, drawn, numbers):
-    x, _ = build(drawn, (f16, f16), "cuda", special=False)
-    same(ADD[kind](x, numbers), x + numbers)
-    same(ADD[kind](numbers, x), numbers + x)
-
-
-@often
-@given(kind=kinds, data=st.data())
-def test_in_place(kind, data):
-    shape = tuple(data.draw(st.lists(st.integers(0, 5), max_size=4)))
-    x = operand(
-        data.draw(out_views(shape)), f32, "cuda", 1, offset=data.draw(st.integers(0, 5)), special=False
-    )
-    wanted = x + 1
-    assert INCREMENT[kind](x, out=x) is x
-    assert torch.equal(x, wanted)
-
-
-@often
-@given(kind=kinds, data=st.data())
-def test_two_views_of_one_buffer_give_the_right_answer_or_an_error(kind, data):
-    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
-    source, target = data.draw(views(shape)), data.draw(views(shape, expand=False))
-    shift = data.draw(st.integers(-6, 6))
-    size = max(source.bounds[1], target.bounds[1]) + 20
-    memory = fill(torch.empty(size, device="cuda"), 3, special=False)
-    before = memory.clone()
-    x = memory.as_strided(shape, source.strides, source.offset + 8)
-    out = memory.as_strided(shape, target.strides, target.offset + 8 + shift)
-    expected = before.clone()
-    expected.as_strided(out.shape, out.stride(), out.storage_offset()).copy_(x.clone() + 1)
-    try:
-        INCREMENT[kind](x, out=out)
-    except OverlapError:
-        assert torch.equal(memory, before)
-    else:
-        assert torch.equal(memory, expected)
 
 
 @often

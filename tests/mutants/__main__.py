@@ -25,7 +25,18 @@ def found(mutant: Mutant, scratch: Path) -> tuple[bool, str]:
         shutil.copy(ROOT / name, tree / name)
     mutant.apply(tree)
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests.split()]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "",
+        *mutant.tests.split(),
+    ]
     done = subprocess.run(
         command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=1200
     )

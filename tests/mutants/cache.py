@@ -2,7 +2,7 @@
 
 from tests.mutants import Mutant
 
-_ODD = "tests/cases/test_odd_operands.py"
+_ODD = "tests/cases/test_warm_odd_operands.py"
 
 MUTANTS = [
     Mutant(
@@ -42,7 +42,7 @@ MUTANTS = [
 """,
         """    hashed = hashlib.sha256()
 """,
-        "tests/cases/test_damaged_cache.py tests/unit/test_cache.py",
+        "tests/cases/test_disk_damaged.py tests/unit/test_disk_and_cache_memory.py",
     ),
     Mutant(
         "D4 what does not load is an error",
@@ -54,7 +54,7 @@ MUTANTS = [
         """            raise
 
     def discard""",
-        "tests/cases/test_damaged_cache.py",
+        "tests/cases/test_disk_damaged.py",
     ),
     Mutant(
         "D4 objects cut short",
@@ -65,7 +65,7 @@ MUTANTS = [
         return ""
     if len(image) < _HEADER.size:
 """,
-        "tests/cases/test_damaged_cache.py tests/unit/test_cache_trust.py",
+        "tests/cases/test_disk_damaged.py tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "D4 code that does not link",
@@ -75,21 +75,21 @@ MUTANTS = [
         for file in stored:""",
         """        raise
         for file in stored:""",
-        "tests/compile/test_on_disk.py",
+        "tests/compile/test_build_on_disk.py",
     ),
     Mutant(
         "D4 PTX taken for a damaged cubin",
         "numjit/runtime/launch.py",
         'fault = "" if is_ptx else elf_fault(cubin, CUDA)',
         "fault = elf_fault(cubin, CUDA)",
-        "tests/unit/test_runtime_params.py",
+        "tests/unit/test_driver_and_launch_and_devices.py",
     ),
     Mutant(
         "D5 folders of others",
         "numjit/cache/disk.py",
         "        if not (_is_own(link) and _is_own(folder)):\n",
         "        if False:\n",
-        "tests/unit/test_cache_trust.py",
+        "tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "D5 folders that others write",
@@ -98,14 +98,14 @@ MUTANTS = [
 """,
         """    return bool(group)
 """,
-        "tests/unit/test_cache_trust.py",
+        "tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "D5 files of others",
         "numjit/cache/disk.py",
         "                if not _is_own(os.fstat(file.fileno())):\n",
         "                if False:\n",
-        "tests/unit/test_cache_trust.py tests/cases/test_damaged_cache.py",
+        "tests/unit/test_disk_trust.py tests/cases/test_disk_damaged.py",
     ),
     Mutant(
         "D5 the umask",
@@ -116,21 +116,21 @@ MUTANTS = [
         """        with contextlib.suppress(FileExistsError):
             folder.mkdir()
 """,
-        "tests/unit/test_cache_trust.py",
+        "tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "D5 no home",
         "numjit/config.py",
         '/ f"numjit-{number}"',
         '/ "numjit"',
-        "tests/unit/test_cache_trust.py",
+        "tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "B4 settings are not looked at",
         "numjit/cache/disk.py",
         "        config.check()\n",
         "",
-        "tests/unit/test_cache_trust.py",
+        "tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "B4 a limit of 0",
@@ -141,14 +141,14 @@ MUTANTS = [
             link""",
         """        try:
             link""",
-        "tests/unit/test_cache_trust.py",
+        "tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "D4 file systems that fail",
         "numjit/cache/disk.py",
         "os.path.exists(self.path(key, suffix))",
         "self.path(key, suffix).exists()",
-        "tests/unit/test_cache_trust.py",
+        "tests/unit/test_disk_trust.py",
     ),
     Mutant(
         "D12 sizes and dates of sources",

@@ -2,8 +2,8 @@
 
 from tests.mutants import Mutant
 
-TEXTS = "tests/cases/test_cpp_wrong_texts.py"
-BUILDS = "tests/cases/test_cpp_what_a_build_depends_on.py"
+TEXTS = "tests/cases/test_cpp_refused.py"
+BUILDS = "tests/cases/test_cpp_includes_and_settings.py"
 FLOW = "tests/unit/test_cpp_flow.py"
 
 MUTANTS = [
@@ -19,7 +19,7 @@ MUTANTS = [
         "numjit/toolchain/nvrtc.py",
         '"-diag-error=940"',
         '"-diag-suppress=940"',
-        "tests/compile/test_nvrtc.py::test_a_missing_value_is_an_error_at_its_line",
+        "tests/compile/test_nvrtc_and_nvjitlink.py::test_a_missing_value_is_an_error_at_its_line",
     ),
     Mutant(
         "A1 warnings dropped",
@@ -65,10 +65,10 @@ MUTANTS = [
     ),
     Mutant(
         "A6 erfinv",
-        "numjit/functor/cpp/include/host.h",
-        "if (size < 0.5) {",
-        "if (size < 0) {",
-        "tests/cpu/test_host_math.py::test_erfinv_is_torchs",
+        "numjit/functor/scalars/special.py",
+        'off = (x.call("erf") - y).where(is_central, rest - x.call("erfc"))',
+        'off = x.call("erf") - y',
+        "tests/unit/test_values_text.py tests/cases/test_values.py",
     ),
     Mutant(
         "A11 read before it is set",
@@ -89,21 +89,21 @@ MUTANTS = [
         "numjit/functor/cpp/derived.py",
         "(*edits, *size_edits(unit)) for edits",
         "edits for edits",
-        "tests/cases/test_cpp_derivative_branches.py",
+        "tests/cases/test_cpp_branches.py",
     ),
     Mutant(
         "A13 specialisations",
         "numjit/functor/cpp/derived.py",
         "            self._check_branches()\n",
         "",
-        "tests/cases/test_cpp_derivative_branches.py::test_what_a_dual_number_cannot_answer_is_refused",
+        "tests/cases/test_cpp_branches.py::test_what_a_dual_number_cannot_answer_is_refused",
     ),
     Mutant(
         "A17 fused products",
         "numjit/cpu/cpp_source.py",
         '#pragma GCC target("no-fma,no-avx512f")\n',
         "",
-        "tests/cases/test_same_bits.py",
+        "tests/cases/test_execute_same_bits.py",
     ),
     Mutant(
         "B16 an expression",
@@ -117,21 +117,21 @@ MUTANTS = [
         "numjit/ground/apart.py",
         "    context.run(_called_from.set, called_from())\n",
         "",
-        "tests/unit/test_first_call.py::test_work_beside_knows_the_line_that_called",
+        "tests/unit/test_beside_and_collector_and_numba_ready.py::test_work_beside_knows_the_line_that_called",
     ),
     Mutant(
         "B18 what a hanging compiler started stays",
         "numjit/cpu/cpp_loop.py",
         "os.killpg(ran.pid, signal.SIGKILL)",
         "ran.kill()",
-        "tests/cases/test_cpp_what_a_build_depends_on.py::test_a_compiler_that_hangs_is_ended_with_all_that_it_started",
+        "tests/cases/test_cpp_includes_and_settings.py::test_a_compiler_that_hangs_is_ended_with_all_that_it_started",
     ),
     Mutant(
         "A18 GCC knows the arc tangent",
         "numjit/functor/cpp/include/library.h",
         "#if defined(__GNUC__) && !defined(__clang__)\n#define NUMJIT_TEXT",
         "#if 0\n#define NUMJIT_TEXT",
-        "tests/cases/test_cpp_wrong_texts.py::test_a_function_of_a_function_is_what_both_are_one_after_the_other",
+        "tests/cases/test_cpp_refused.py::test_a_function_of_a_function_is_what_both_are_one_after_the_other",
     ),
     Mutant(
         "B17 funnel shifts",
@@ -201,6 +201,6 @@ MUTANTS = [
         "numjit/functor/cpp/refused.py",
         """in {"()", "{}"}:""",
         """in {"(_)"}:""",
-        "tests/cases/test_cpp_wrong_texts.py::test_the_type_of_the_index_called_as_the_function_that_python_has_is_refused",
+        "tests/cases/test_cpp_refused.py::test_the_type_of_the_index_called_as_the_function_that_python_has_is_refused",
     ),
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.mutants import Mutant
 
-_TABLE = "tests/cases/test_error_table.py"
-_PROTOCOLS = "tests/cases/test_error_protocols.py"
-_EFFECTS = "tests/cases/test_error_effects.py"
+_TABLE = "tests/cases/test_errors_and_checks.py"
+_PROTOCOLS = "tests/cases/test_foreign_errors_and_stated.py"
+_EFFECTS = "tests/cases/test_errors_effects.py"
 
 MUTANTS = [
     Mutant(

@@ -6,7 +6,7 @@ from tests.mutants import Mutant
 
 __all__ = ["MUTANTS"]
 
-_TESTS = "tests/cases/test_interrupts_forks_shutdown.py"
+_TESTS = "tests/cases/test_apart_and_pool.py"
 
 MUTANTS = [
     Mutant(
@@ -14,7 +14,7 @@ MUTANTS = [
         "numjit/ground/numba_ready.py",
         "        with _own_warnings_ignored():\n",
         "        with contextlib.nullcontext():\n",
-        "tests/unit/test_first_call.py::test_a_module_of_numbas_that_warns_is_imported_where_warnings_are_errors",
+        "tests/unit/test_beside_and_collector_and_numba_ready.py::test_a_module_of_numbas_that_warns_is_imported_where_warnings_are_errors",
     ),
     Mutant(
         "D2 an interrupted call does not wait for its threads",
@@ -72,7 +72,7 @@ MUTANTS = [
     ),
     Mutant(
         "D13 a first call at the end is an ImportError",
-        "numjit/call/planned.py",
+        "numjit/call/planner.py",
         "                if not sys.is_finalizing():\n",
         "                if error:\n",
         f"{_TESTS}::test_calls_at_the_interpreters_end_answer",

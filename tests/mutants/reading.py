@@ -6,8 +6,8 @@ from tests.mutants import Mutant
 
 __all__ = ["MUTANTS"]
 
-READ = "tests/cases/test_what_is_read.py"
-REFUSED = "tests/cases/test_what_is_refused.py"
+READ = "tests/cases/test_fingerprint_of_what_is_read.py"
+REFUSED = "tests/cases/test_captured_and_diagnosis.py"
 
 MUTANTS = [
     Mutant(
@@ -83,7 +83,7 @@ MUTANTS = [
     Mutant(
         "A2 compiled calls and what is rebound",
         "numjit/torch/see_through/watch.py",
-        'return [f"{name} is None"] if is_object and not _is_intrinsic(value) else []',
+        'return [f"{name} is None"] if is_object and not is_intrinsic(value) else []',
         "return []",
         f"{READ}::test_a_compiled_call_notices_what_is_rebound",
     ),

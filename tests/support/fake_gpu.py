@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from numjit.call.warm import Entry
+from numjit.arrays.view import cuda
+from numjit.call.record import Plan
+from numjit.dtypes import as_dtype
 from numjit.launcher import attach, process, torch_functions
 from numjit.launcher.interface import Api
 from numjit.launcher.machine import load
@@ -116,10 +118,12 @@ def entry(shape, *, memory, values=(), outputs=1, extents=(), offsets=(), stride
     """A plan over contiguous tensors."""
     strides = torch.empty(shape, device="meta").stride() if strides is None else strides
     slots = outputs + len(memory) + sum(2 if d.is_complex else 1 for _, d in values) + len(extents)
-    return Entry(
-        tuple(shape), tuple(strides), (dtype,) * outputs, torch.device("cpu"), tuple(memory), tuple(values),
-        tuple(offsets), FakeLauncher(slots), (7, 1, 1), tuple(extents), 0, None,
-    )  # fmt: skip
+    made = (as_dtype(dtype),) * outputs
+    plan = Plan(None, tuple(shape), tuple(strides), made, tuple(values), tuple(memory), cuda(0))
+    plan.kernel, plan.grid, plan.extents = FakeLauncher(slots), (7, 1, 1), tuple(extents)
+    plan.offsets = tuple(offsets) or (0,) * (outputs + len(memory))
+    plan.library = plan.results = "torch"
+    return plan
 
 
 __all__ = ["FakeGpu", "entry", "floats", "load", "operand", "slot"]

@@ -342,7 +342,7 @@ _serial = itertools.count()
 _CPP = "template <typename T> T twice(T x, T y) { return x * T(2) + y; }"
 
 
-def ways(device):
+def ways(device):  # noqa: C901 - a table of small functions
     """Return what makes a fresh operation in each way, called with one odd operand; and the operands."""
     other = torch.full((N,), 0.5, device=device)
     if device == "cuda":

@@ -48,6 +48,9 @@ class Case:
     torch: Callable[..., Any]
     domains: tuple[str, ...] = ("real",)
 
+    def __str__(self) -> str:
+        return self.name
+
     def operation(self, kind: str) -> Any:
         """Return the operation of a kind, made once."""
         return _operation(self.python if kind == "python" else self.cpp)

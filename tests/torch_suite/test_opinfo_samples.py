@@ -12,6 +12,7 @@ import itertools
 import pytest
 import torch
 
+from tests.support.tiers import pairs
 from tests.torch_suite import DTYPES, OPERATIONS, REPRESENTATIVE, on_devices, opinfos, scalar_sets
 from tests.torch_suite.conftest import PROPERTY
 
@@ -83,8 +84,7 @@ def test_the_functors_are_those_of_torch():
         assert dtypes == set(DTYPES)
 
 
-@operations
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("dtype", "operation"), pairs(DTYPES, OPERATIONS))
 def test_samples(operation, dtype, device, record_property):
     made = samples(operation, device, dtype)
     calls = 0
@@ -198,8 +198,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@operations
+@pytest.mark.parametrize(("operation", "view"), pairs(OPERATIONS, VIEWS))
 def test_math_views(operation, view, device, record_property):
     """TestMathBits: jiterator expects failure in all three."""
     dtype, physical, lazy = VIEWS[view]

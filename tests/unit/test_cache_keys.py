@@ -155,7 +155,7 @@ class TestSources:
 
     def test_contents_count_where_size_and_date_are_the_same(self, copy):
         before = self.digest(copy)
-        path = copy / "numjit" / "functor" / "include" / "core.h"
+        path = copy / "numjit" / "functor" / "cpp" / "include" / "core.h"
         about, text = path.stat(), path.read_bytes()
         path.write_bytes(text[:-2] + bytes([text[-2] ^ 1]) + text[-1:])
         os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))

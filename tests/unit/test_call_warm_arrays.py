@@ -9,7 +9,7 @@ import pytest
 from numjit import dtypes
 from numjit.arrays.view import cuda
 from numjit.call import warm_arrays
-from numjit.call.warm import Entry
+from numjit.call.record import Plan
 
 N, STREAM = 64, 0x5550
 
@@ -45,7 +45,7 @@ def array(host):
 
 
 def key(*bound):
-    return warm_arrays.key("functor", None, bound, protocols=False)
+    return warm_arrays.key("functor", None, bound, None, protocols=False)
 
 
 def test_calls_are_told_apart_by_what_a_plan_depends_on(cupy):
@@ -74,12 +74,11 @@ def test_calls_are_told_apart_by_what_a_plan_depends_on(cupy):
 def test_a_call_is_repeated_on_cupy_s_stream(cupy):
     launched = []
     kernel = lambda *arguments: launched.append(arguments)  # noqa: E731
-    outputs, values = (dtypes.float32,), ((1, dtypes.float32),)
-    entry = Entry(
-        (N,), (1,), outputs, cuda(0), (0,), values, (8, 16), kernel, (7, 1, 1), (N,), 0, None, "cupy", "cupy"
-    )
+    plan = Plan(None, (N,), (1,), (dtypes.float32,), ((1, dtypes.float32),), (0,), cuda(0))
+    plan.library = plan.results = "cupy"
+    plan.kernel, plan.grid, plan.extents, plan.offsets = kernel, (7, 1, 1), (N,), (8, 16)
     x = array(np.zeros(N, np.float32))
-    result = warm_arrays.run(entry, (x, 2.5), key(x, 2.5))
+    result = warm_arrays.run(plan, (x, 2.5), None, key(x, 2.5))
     assert type(result) is Array
     (stream, grid, numbers) = launched[0]
     assert (stream, grid) == (STREAM, (7, 1, 1))

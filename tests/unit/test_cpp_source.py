@@ -1,4 +1,4 @@
-"""The programs generated around a C++ functor's text, and what becomes of a compiler's messages."""
+"""The programs generated around a C++ functor's text."""
 
 # ruff: noqa: E501 - functors stay on one line beside what they must answer.
 
@@ -6,7 +6,7 @@ import pytest
 
 from numjit import dtypes
 from numjit.cpu.cpp_source import host_user_text, user_column
-from numjit.functor.cpp.diagnostics import describe, line_of, parse_edg, parse_gnu
+from numjit.functor.cpp.diagnostics import line_of
 from numjit.functor.cpp.functor import CppFunctor, headers
 from numjit.functor.cpp.source import device_source, include_names, seam_parameters, user_text
 from numjit.functor.signature import ArgumentType
@@ -39,6 +39,22 @@ def test_complex_header_only_where_needed():
     assert marker in device_source(
         *made("#define Z std::complex<float>\nfloat f(float x) { return Z(x).real(); }", "float32"), "sym"
     )
+
+
+def test_values_header_only_where_needed_and_only_the_part_needed():
+    marker = '"numjit/values.h"'
+    plain = (
+        "template <class T> T digamma(T x) { return x; }\ntemplate <class T> T f(T x) { return digamma(x); }"
+    )
+    assert marker not in device_source(*made(plain, "float32"), "sym")
+    used = device_source(
+        *made("template <class T> T f(T x) { return numjit::digamma(x); }", "float32"), "sym"
+    )
+    assert marker in used
+    assert "R digamma(R " in used
+    assert "R trigamma(R " not in used
+    pasted = "#define OF(x) numjit::dig##amma(x)\ntemplate <class T> T f(T x) { return OF(x); }"
+    assert "R trigamma(R " in device_source(*made(pasted, "float32"), "sym")
 
 
 def test_device_program_holds_nothing_of_the_host():
@@ -91,69 +107,6 @@ def test_host_operators_of_the_user_stay():
         "struct V { int a; };\nV operator/(V x, V y) { return x; }\nint f(int x) { return (V{x} / V{x}).a; }"
     )
     assert "operator/(V x" in host_user_text(CppFunctor(text))
-
-
-EDG = """functor(2): warning #177-D: variable "unused" was declared but never referenced
-    int unused = 3;
-        ^
-
-functor(3): error: expected a ";"
-  \treturn x + y
-  \t           ^
-
-numjit/device.h(312): error: no operator "<" matches these operands
-            operand types are: const numjit_complex::complex<float> < const numjit_complex::complex<float>
-    return a < b ? b : a;
-             ^
-numjit/device.h(312): note #3328-D: built-in operator<(<nullptr>, <nullptr>) does not match
-    return a < b ? b : a;
-             ^
-          detected during:
-            instantiation of "const T &numjit_standard::max(const T &, const T &)" at line 2 of functor
-            instantiation of "T numjit_scope::numjit_user::f(T)" at line 3 of numjit/seam
-
-2 errors detected in the compilation of "functor".
-"""
-
-
-def test_reading_nvrtcs_log():
-    first, second = parse_edg(EDG)
-    assert first == ("functor", 3, 13, 'expected a ";"')
-    assert second[:3] == ("functor", 2, 0)
-    message = describe("f", "sm_90", [first, second], lambda _, n: ["", "a", "\treturn x + y"][n - 1], EDG)
-    assert message.splitlines() == [
-        "functor 'f' does not compile for sm_90; correct its text:",
-        '  line 3, column 13: expected a ";"',
-        "    \treturn x + y",
-        "    \t           ^",
-        '  line 2: no operator "<" matches these operands',
-        "    a",
-    ]
-
-
-def test_reading_gccs_and_clangs_logs():
-    gcc = (
-        "functor: In function 'f':\n"
-        "/usr/include/x.h: In instantiation of 'max':\n"
-        "functor:2:18:   required from 'T f(T)'\n"
-        "numjit/seam:5:31:   required from here\n"
-        "/usr/include/x.h:259:15: error: no match for 'operator<'\n"
-        "functor:3:4: fatal error: nope.h: No such file\n"
-    )
-    assert parse_gnu(gcc) == [
-        ("functor", 2, 18, "no match for 'operator<'"),
-        ("functor", 3, 4, "nope.h: No such file"),
-    ]
-    clang = "/usr/x.h:9:1: error: bad\nfunctor:2:18: note: in instantiation of 'f' requested here\n"
-    assert parse_gnu(clang) == [("functor", 2, 0, "bad")]
-
-
-def test_messages_stay_short():
-    errors = parse_gnu("".join(f"functor:{i}:1: error: {'long ' * 200}{i}\n" for i in range(1, 30)))
-    message = describe("f", "the CPU", errors, lambda *_: "text", "")
-    assert len(message.splitlines()) < 15
-    assert message.endswith("and 26 more")
-    assert len(describe("f", "the CPU", [], lambda *_: "", "x\n" * 100).splitlines()) < 15
 
 
 def test_headers_ship_with_the_package():

@@ -734,7 +734,7 @@ arguments = st.tuples(operands(), st.one_of(operands(), st.integers(-3, 3), st.f
 def describing():
     """A record that describes calls of two operands, and the full plan's key of the same call."""
     functor = numjit.elementwise(lambda x, y: x + y)
-    call = functor._call
+    planner = functor.__numjit_operation__.planner
     patch = pytest.MonkeyPatch()
     gpu = FakeGpu()
     table, offsets = gpu.table(patch)
@@ -751,11 +751,11 @@ def describing():
             keys["full"] = key
             raise Stop
 
-    call._plans = Spy()
+    planner.plans = Spy()
 
     def both(bound):
         with contextlib.suppress(Stop):
-            call._plan(read_arguments("f", ["x", "y"], 2, bound), [None], None)
+            planner.plan(read_arguments("f", ["x", "y"], 2, bound), None)
         return record.describe(bound), keys["full"]
 
     yield both

@@ -65,8 +65,8 @@ class TestRealOperations:
         operation = real_operation(lambda x, y: x + y)
         x, y = tensors()
         plan = entry((N,), memory=(0, 1))
-        plan.fingerprint = operation.fingerprint
-        calls = operation._call.warm.fast
+        plan.fingerprint = operation.__numjit_operation__.fingerprint
+        calls = operation._fast
         assert calls.offer([x, y], None, plan)
         operation(x, y)
         assert calls.record.hits == len(gpu.launches) == 1
@@ -75,8 +75,8 @@ class TestRealOperations:
         operation = real_operation(lambda x: x * x)
         (x,) = tensors(1)
         plan = entry((N,), memory=(0,))
-        plan.fingerprint = operation.fingerprint
-        assert operation._call.warm.fast.offer([x], None, plan)
+        plan.fingerprint = operation.__numjit_operation__.fingerprint
+        assert operation._fast.offer([x], None, plan)
         leaf = x.clone().requires_grad_()
         operation(leaf).sum().backward()
         torch.testing.assert_close(leaf.grad, 2 * x)
@@ -258,10 +258,11 @@ class TestStalePlans:
         """A captured name that is rebound and bound back leaves the launcher as it was."""
         _, calls = one_operand()
         plan = entry((N,), memory=(0,))
-        plan.fast = calls.offer([torch.zeros(N)], None, plan)
-        assert not calls.wants(plan)
+        assert calls.offer([torch.zeros(N)], None, plan)
         calls.forget()
-        assert calls.wants(plan)
+        assert len(calls.record) == 0
+        assert calls.offer([torch.zeros(N)], None, plan)
+        assert len(calls.record) == 1
 
 
 class TestNames:
@@ -275,8 +276,8 @@ class TestNames:
         x, y = tensors()
         for out in (None, torch.empty(N)):
             plan = entry((N,), memory=(0, 1))
-            plan.fingerprint = operation.fingerprint
-            assert operation._call.warm.fast.offer([x, y], out, plan)
+            plan.fingerprint = operation.__numjit_operation__.fingerprint
+            assert operation._fast.offer([x, y], out, plan)
         launches = len(gpu.launches)
         operation(x, y)
         out = torch.empty(N)

@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import re
 
 from tests.mutants import ROOT, all_mutants
 
@@ -18,4 +19,7 @@ def test_every_mutant_changes_text_that_is_there_once_and_stays_python_or_c():
         if mutant.path.endswith(".py"):
             compile(changed, mutant.path, "exec")
         for test in itertools.takewhile(lambda word: word != "-k", mutant.tests.split()):
-            assert (ROOT / test.partition("::")[0]).exists(), f"{mutant.fault}: no tests at {test}"
+            file, _, name = test.partition("::")
+            assert (ROOT / file).exists(), f"{mutant.fault}: no tests at {test}"
+            last = re.escape(name.rpartition("::")[2].partition("[")[0])
+            assert not name or re.search(rf"(def|class) {last}\b", (ROOT / file).read_text()), mutant.fault

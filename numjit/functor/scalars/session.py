@@ -31,29 +31,28 @@ from numjit.functor.powers import has_powers
 from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.constants import TEXT, is_text, plain
 from numjit.functor.scalars.constants_pass import SignedFunction, functor_pipeline
-from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
+from numjit.functor.scalars.parameters import is_declared, parameter_type
 from numjit.functor.scalars.raw import RawElements
 from numjit.functor.scalars.registry import Helper, own_type, register
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.safe import never_raising
 from numjit.functor.scalars.seeds import DirectionType
-from numjit.functor.scalars.signs import ALL
-from numjit.functor.scalars.types import (
+from numjit.functor.signature import ArgumentType, WrittenInPython
+from numjit.functor.source import source_error
+from numjit.ground.numba_cuda import numba_cuda_ready
+from numjit.ground.numba_ready import numba_ready
+from numjit.math import where
+from numjit.rules.dual import REMEDY, Dual, is_inexact, severed, with_element
+from numjit.rules.signs import ALL
+from numjit.rules.table import RULES
+from numjit.rules.types import (
     RefusalError,
     Strong,
     argument_type,
-    is_declared,
-    parameter_type,
     unwrap,
 )
-from numjit.functor.signature import ArgumentType, WrittenInPython
-from numjit.functor.source import source_error
-from numjit.ground.numba_ready import numba_ready
-from numjit.math import where
 from numjit.semantics.category import Category
-from numjit.toolchain.numba_cuda import numba_cuda_ready
 
-__all__ = ["Session", "Target", "compiling"]
+__all__ = ["SEVERAL_RESULTS", "Session", "Target", "compiling", "declared"]
 
 Target = Literal["cpu", "cuda"]
 #: Of a call's arguments, by position and by name.
@@ -93,7 +92,7 @@ class Session:
         """Run Numba on one function; errors name the user's line.
 
         With `indexed` the last of the arguments is what ``numjit.index()`` gives in the function's body.
-        `signs` are those that arguments may have, where that is known (`numjit.functor.scalars.signs`).
+        `signs` are those that arguments may have, where that is known (`numjit.rules.signs`).
         """
         if fn in self._running:
             raise RefusalError(f"{fn.__name__!r} calls itself; recursion is not supported")
@@ -159,7 +158,7 @@ class Session:
             folded = self._fold(parameters, args, kws)
             if functor is not None:
                 count = len(folded) - indexed
-                taken = _declared(functor, folded[:count], self.default_dtype)
+                taken = declared(functor, folded[:count], self.default_dtype)
                 folded = (*taken, *([types.int64] if indexed else []))
             if folded not in done:
                 compiled = self.compile(function, folded, indexed=indexed, signs=by_place)
@@ -213,7 +212,7 @@ def _relaxed(signature: inspect.Signature) -> inspect.Signature:
     return inspect.Signature(parameters, __validate_parameters__=False)
 
 
-def _declared(functor: WrittenInPython, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
+def declared(functor: WrittenInPython, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
     """Return the parameter types of a decorated functor that another functor calls with `kinds`."""
     arguments = []
     parameters = (*functor.signature.operands, *functor.signature.scalars)
@@ -283,7 +282,7 @@ def _polar(x: Any) -> Any:
 
 
 #: Python's functions of several results, as what is compiled in their place.
-_SEVERAL_RESULTS: dict[Any, Any] = {divmod: _divmod, math.modf: _modf, cmath.polar: _polar}
+SEVERAL_RESULTS: dict[Any, Any] = {divmod: _divmod, math.modf: _modf, cmath.polar: _polar}
 
 
 class _TypingMixin:
@@ -311,8 +310,8 @@ class _TypingMixin:
             )
         if isinstance(value, SignedFunction):
             return self.session.helper(value.function, value.signs)
-        if isinstance(value, pytypes.BuiltinFunctionType) and value in _SEVERAL_RESULTS:
-            return self.session.helper(_SEVERAL_RESULTS[value])
+        if isinstance(value, pytypes.BuiltinFunctionType) and value in SEVERAL_RESULTS:
+            return self.session.helper(SEVERAL_RESULTS[value])
         own = own_type(self.session.target.name, value)
         if own is not None:
             return own

@@ -11,9 +11,9 @@ from typing import Any
 
 from numjit.functor.bytecode import bare
 from numjit.functor.markers import index
-from numjit.functor.scalars.rules import RULES
-from numjit.functor.scalars.session import _SEVERAL_RESULTS, _declared
+from numjit.functor.scalars.session import SEVERAL_RESULTS, declared
 from numjit.functor.source import definition
+from numjit.rules.table import RULES
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.program import Program
 from numjit.torch.see_through.values import (
@@ -56,8 +56,8 @@ def invoke(program: Program, target: Any, arguments: list[Any], keywords: dict[s
         return _invoke_inner(program, function, target.scope, arguments, keywords, body)
     if function is index:
         raise NotLowerable("it uses numjit.index()")
-    if isinstance(function, pytypes.BuiltinFunctionType) and function in _SEVERAL_RESULTS:
-        return _call(program, _SEVERAL_RESULTS[function], arguments, keywords, body)
+    if isinstance(function, pytypes.BuiltinFunctionType) and function in SEVERAL_RESULTS:
+        return _call(program, SEVERAL_RESULTS[function], arguments, keywords, body)
     if _is_hashable(function) and function in RULES:
         return program.apply(function, arguments, keywords)
     functor = getattr(function, "__numjit_functor__", None)
@@ -100,7 +100,7 @@ def _invoke_functor(
     values = [lift(value) for value in bound.arguments.values()]
     if not all(isinstance(value, Value) for value in values):
         raise NotLowerable(f"{functor.name}() is given something other than numbers")
-    kinds = _declared(functor, tuple(value.kind for value in values), program.default_dtype)
+    kinds = declared(functor, tuple(value.kind for value in values), program.default_dtype)
     node = definition(functor.fn)
     if node is None:
         raise NotLowerable(f"the source of {functor.name}() is not there")

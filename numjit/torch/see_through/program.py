@@ -22,11 +22,11 @@ from numba.core import types
 from numjit import dtypes
 from numjit import math as numjit_math
 from numjit.dtypes import DType
-from numjit.functor.fingerprint import MISSING_NAME, _resolve
-from numjit.functor.scalars.dual import Dual, unified
-from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES
-from numjit.functor.scalars.types import Element, Strong, representation, unwrap
-from numjit.torch.see_through.code import CODES, Operand
+from numjit.functor.fingerprint import MISSING_NAME, resolve
+from numjit.rules.dual import Dual, unified
+from numjit.rules.table import ATTRIBUTES, CODES, METHODS, RULES
+from numjit.rules.torch_text import Operand
+from numjit.rules.types import Element, Strong, representation, unwrap
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.plain_numbers import ratio
 from numjit.torch.see_through.values import (
@@ -414,7 +414,7 @@ class Program:
     def captured(self, name: str, fn: pytypes.FunctionType) -> Any:
         """Return what a function finds under a name outside of itself."""
         cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-        found = _resolve(fn.__globals__, cells, (name,))
+        found = resolve(fn.__globals__, cells, (name,))
         if found is MISSING_NAME and name != MISSING_NAME:
             raise NotLowerable(f"the name {name!r} has no value")
         return lift(found)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numjit import math as numjit_math
-from numjit.functor.scalars.rules import ATTRIBUTES, METHODS
+from numjit.rules.table import ATTRIBUTES, METHODS
 from numjit.torch.see_through.calls import invoke
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.program import Program

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from numjit.functor.bytecode import references
-from numjit.functor.fingerprint import Captures, _followed, _is_intrinsic
+from numjit.functor.fingerprint import Captures, followed, is_intrinsic
 
 __all__ = ["watchers"]
 
@@ -27,7 +27,7 @@ def _watcher(fn: types.FunctionType) -> types.FunctionType | None:
     watched: dict[str, None] = {}
     roots: dict[str, None] = {}
     for path in references(fn.__code__):
-        value, leftover = _followed(fn.__globals__, cells, path)
+        value, leftover = followed(fn.__globals__, cells, path)
         is_own = path[0] in cells or path[0] in fn.__globals__  # and no builtin
         if is_own and all(name.isidentifier() for name in path):
             for expression in _expressions(".".join(path[: len(path) - len(leftover)]), value):
@@ -53,7 +53,7 @@ def _expressions(name: str, value: Any) -> list[str]:
         return [f"{name}._token"]
     is_object = isinstance(value, types.FunctionType | enum.EnumMeta | enum.Enum)
     # Tracers guard on the identity, or code, of an object that they compare.
-    return [f"{name} is None"] if is_object and not _is_intrinsic(value) else []
+    return [f"{name} is None"] if is_object and not is_intrinsic(value) else []
 
 
 def _is_constant(value: Any) -> bool:
