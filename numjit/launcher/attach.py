@@ -14,6 +14,9 @@ from numjit.ground.apart import Task, lock
 
 if TYPE_CHECKING:
     from numjit.launcher.interface import PlannedCall
+    from numjit.launcher.machine import Code
+    from numjit.launcher.offsets import Offsets
+    from numjit.launcher.process import ProcessTable
     from numjit.launcher.records import FunctorRecord
 
 __all__ = ["FastCallable", "FastCalls", "Launcher", "build", "launchable", "obstacle", "wait"]
@@ -51,33 +54,25 @@ class Launcher:
     ----------
     describe, hash
         Addresses of the functions that describe calls.
+    offsets
+        What `find_offsets` found.
     """
 
-    def __init__(self, code: Any, table: Any, offsets: Any) -> None:
+    def __init__(self, code: Code, table: ProcessTable, offsets: Offsets) -> None:
         self._code = code
         self._table = table
-        self._offsets = offsets
+        self.offsets = offsets
         self.describe: int = code.describe
         self.hash: int = code.hash
         code.use(table.address)
         # Classes refer to the code for good: objects may call when numjit's modules are torn down already.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
-    @property
-    def function_offsets(self) -> tuple[int, int, int]:
-        """Offsets of code, defaults and keyword defaults in a function."""
-        return self._offsets.function  # type: ignore[no-any-return]
-
-    @property
-    def cell_offset(self) -> int:
-        """Offset of the contents in a cell."""
-        return self._offsets.cell  # type: ignore[no-any-return]
-
     def take_over(self, cls: type) -> None:
         """Let the launcher answer calls of a class's instances; ``__call__`` stays for the rest."""
         if getattr(cls.__call__, "launchable", None) is not cls.__call__:
             return
-        slot = ctypes.c_uint64.from_address(id(cls) + self._offsets.type_call)
+        slot = ctypes.c_uint64.from_address(id(cls) + self.offsets.type_call)
         if slot.value == self._table.slot_call:
             slot.value = self._code.call
 
@@ -119,14 +114,14 @@ def build() -> Launcher:
     """
     torch: Any = sys.modules["torch"]
     from numjit.launcher import machine
-    from numjit.launcher.offsets import find_offsets, word
+    from numjit.launcher.offsets import call_slot, find_offsets
     from numjit.launcher.process import process_table
     from numjit.launcher.tested import require_tested
 
     require_tested(str(torch.__version__))
     offsets = find_offsets(FastCallable, torch)
     classes = _subclasses(FastCallable)
-    table = process_table(torch, offsets, slot_call=word(id(_Called) + offsets.type_call))
+    table = process_table(torch, offsets, slot_call=call_slot(_Called))
     made = Launcher(machine.load(), table, offsets)
     for cls in classes:
         made.take_over(cls)
@@ -307,9 +302,9 @@ class FastCalls:
             if kind == "name":
                 places.append((Guard.NAME, id(holder), key))
             elif kind == "cell":
-                places.append((Guard.WORD, id(holder) + launcher.cell_offset, None))
+                places.append((Guard.WORD, id(holder) + launcher.offsets.cell, None))
             else:
-                places += [(Guard.WORD, id(holder) + offset, None) for offset in launcher.function_offsets]
+                places += [(Guard.WORD, id(holder) + offset, None) for offset in launcher.offsets.function]
         record.watch(places, keep)
         self._watching = True
         return True

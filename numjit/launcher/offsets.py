@@ -17,10 +17,10 @@ import numpy as np
 
 from numjit.launcher.tested import UnavailableError
 
-__all__ = ["Offsets", "find_offsets", "word"]
+__all__ = ["Offsets", "call_slot", "find_offsets", "word"]
 
-#: PyTypeObject.tp_call: 16 words into the object in every CPython with a GIL.
-_TYPE_CALL = 128
+#: Number of a class's slot for calls, as `PyType_GetSlot` has it (Py_tp_call of CPython's stable ABI).
+_TP_CALL = 50
 #: Dispatch keys of tensors that are nothing but sizes, strides and memory; others mean wrappers, transforms,
 #: other layouts, or no memory, for which torch's functions have no answer or a wrong one.
 _PLAIN_KEYS = (
@@ -173,17 +173,24 @@ def _bits(keys: Any) -> int:
     return int(keys.raw_repr()) & (1 << 64) - 1
 
 
+def call_slot(cls: type) -> int:
+    """Return the address of what Python runs when a class's instances are called; 0 where they cannot be."""
+    kind = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.py_object, ctypes.c_int)
+    return int(kind(("PyType_GetSlot", ctypes.pythonapi))(cls, _TP_CALL))
+
+
 def _type_call_offset() -> int:
     def run(self: Any) -> None: ...
 
     first, second = (type(name, (), {"__call__": run}) for name in ("First", "Second"))
-    plain = type("Plain", (), {})
-    called = word(id(first) + _TYPE_CALL)
-    good = called and called == word(id(second) + _TYPE_CALL) and word(id(plain) + _TYPE_CALL) == 0
+    plain, called = type("Plain", (), {}), call_slot(first)
+    size: Any = type.__basicsize__
+    places = _places(id(first), called, size) & _places(id(second), called, size)
+    offset = _only(places & _places(id(plain), 0, size), "a class's slot for calls")
     del second.__call__
-    if not good or word(id(second) + _TYPE_CALL) != 0:
-        raise UnavailableError("a class's slot for calls is not found where it could be")
-    return _TYPE_CALL
+    if not called or call_slot(second) or word(id(second) + offset):
+        raise UnavailableError("a class's slot for calls holds something else")
+    return offset
 
 
 def _function_offsets() -> tuple[int, int, int]:

@@ -36,6 +36,7 @@ _MIXER = 0x9E3779B97F4A7C15 - (1 << 64)
 # CPython's structs, the same in every version that numjit supports (and checked when the launcher attaches).
 _TYPE, _TUPLE_SIZE, _NUMBER = 8, 16, 16
 _ARRAY_DATA = 16  # NumPy's PyArrayObject
+_LOW = 1 << 40  # memory lies above this on almost all machines, so that most addresses need no second look
 
 
 def launcher_module() -> str:
@@ -188,7 +189,6 @@ class _Describe(_Program):
         dtype = self.load32(self.ask(Api.GET_DTYPE, handle, self._fail))
         self.jump_if(self.builder.icmp_unsigned(">", dtype, self.const(0xFF)), self._fail)
         size = self.item(self.api(Api.ITEM_SIZES), dtype)
-        self.jump_if(self.is_zero(size), self._fail)
         device = self.load32(self.ask(Api.GET_DEVICE, handle, self._fail))  # the keys say of which kind
         self._add(keys)
         self._add(self.add(dtype, self.mul(device, 0x100)))
@@ -198,11 +198,12 @@ class _Describe(_Program):
         with self.repeat(rank) as d:
             self._add(self.item(sizes, d))
             self._add(self.item(strides, d))
-        start = self.load(self.ask(Api.GET_START, handle, self._fail))
         place = self.load(self.ask(data, handle, self._fail))
-        # Without elements there is no address; where the memory was given up, there is only the way into it.
-        self.jump_if(self.is_zero(place), self._fail)
-        self.jump_if(self.compare("==", place, self.mul(start, size)), self._fail)
+        with self.when(self.builder.icmp_unsigned("<", place, self.const(_LOW))):
+            # Without elements there is no address; where memory was given up, there is only the way into it.
+            self.jump_if(self.is_zero(place), self._fail)
+            start = self.load(self.ask(Api.GET_START, handle, self._fail))
+            self.jump_if(self.compare("==", place, self.mul(start, size)), self._fail)
         self.store(address, 0, place)
         self._add(self.both(place, 15))
 

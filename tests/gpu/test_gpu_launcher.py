@@ -16,6 +16,7 @@ import numjit
 import numjit.jiterator
 from numjit.launcher import attach
 from numjit.launcher.tested import UnavailableError, require_tested
+from numjit.tools import info
 
 pytestmark = pytest.mark.gpu
 
@@ -33,6 +34,10 @@ def launcher():
 @pytest.fixture
 def axpy():
     return numjit.elementwise(lambda x, y, *, alpha=1.0: alpha * x + y)
+
+
+def test_info_says_that_it_is_on():
+    assert info._launcher(True).value == "on"
 
 
 def hits(operation):

@@ -12,7 +12,7 @@ from numjit.dtypes import as_dtype
 from numjit.launcher import attach, process, torch_functions
 from numjit.launcher.interface import Api
 from numjit.launcher.machine import load
-from numjit.launcher.offsets import find_offsets, word
+from numjit.launcher.offsets import call_slot, find_offsets, word
 from numjit.launcher.process import process_table
 from numjit.launcher.tested import UnavailableError, require_tested
 
@@ -84,8 +84,7 @@ class FakeGpu:
         for module in (process, torch_functions):
             monkeypatch.setattr(module, "address_of", _address)
         offsets = find_offsets(attach.FastCallable, torch)
-        slot_call = word(id(_Called) + offsets.type_call)
-        table = process_table(torch, offsets, slot_call)
+        table = process_table(torch, offsets, call_slot(_Called))
         addresses = [ctypes.cast(c, ctypes.c_void_p).value for c in self._callbacks]
         places = (Api.LAUNCH, Api.GET_CONTEXT, Api.SET_CONTEXT, Api.CURRENT_STREAM)
         for place, address in zip(places, addresses, strict=True):

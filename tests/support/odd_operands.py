@@ -179,6 +179,11 @@ TENSORS = {
     "empty": lambda d: torch.ones(0, device=d),
     "bool": lambda d: ramp(d) > 2,
 }
+#: Those that are more or less than sizes, strides and memory, or have none.
+NOT_MEMORY = frozenset({
+    "zero tensor", "part of a zero tensor", "functional tensor", "wrapper", "fake tensor", "meta tensor",
+    "sparse", "sparse rows", "mkldnn", "quantised", "nested", "left vmap", "left grad",
+})  # fmt: skip
 NUMBERS = {
     "huge int": 2**70, "astronomic int": 10**400, "uint64 int": 2**63, "least int": -(2**63), "int": 3,
     "true": True, "complex": 1 + 2j, "nan": float("nan"), "int of a class": Whole(3),

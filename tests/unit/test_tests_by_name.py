@@ -30,7 +30,6 @@ PACKAGES = {
 ELSEWHERE = {
     # Parts of one thing that have no meaning alone.
     "call/detached": "test_launcher_detached",
-    "call/warm_arrays": "test_warm",
     "codegen/integers": "test_scalar_rules",
     "codegen/loops": "test_storage",
     "codegen/machine": "test_storage",
