@@ -250,30 +250,36 @@ def _hypotenuse(emitter: Emitter, dtype: DType, x: Any, y: Any) -> Any:
 
 # -------------------------------------------------------------------------- trigonometry and hyperbolas
 
-# Squares cancel beside 1; those of complex numbers overflow, and have the cuts of their roots elsewhere.
+# Squares cancel beside 1; those of complex numbers overflow, and have the cuts of their roots elsewhere. A
+# difference keeps the sign of an imaginary 0, which says on which side of a cut a number is; a sum may not.
 
 
 def _asin(x: Traced) -> Traced:
     if not x.is_complex:
         return call(nm.rsqrt, (1.0 - x) * (1.0 + x))
-    return call(nm.rsqrt, 1.0 - x) * call(nm.rsqrt, 1.0 + x)
+    return call(nm.rsqrt, -(x - 1.0)) * call(nm.rsqrt, x - -1.0)
+
+
+def _turned(x: Traced) -> Traced:
+    """Return ``x * 1j``, with its zeros' signs."""
+    return call(complex, -x.imag, x.real)
 
 
 def _asinh(x: Traced) -> Traced:
     if x.is_complex:
-        return _asin(x * 1j)
+        return _asin(_turned(x))
     return 1.0 / call(nm.hypot, x, 1.0)
 
 
 def _acosh(x: Traced) -> Traced:
     if x.is_complex:
-        return call(nm.rsqrt, x - 1.0) * call(nm.rsqrt, x + 1.0)
+        return call(nm.rsqrt, x - 1.0) * call(nm.rsqrt, x - -1.0)
     size = call(abs, x)  # beside -1 as beside 1, as torch has it
     return call(nm.rsqrt, (size - 1.0) * (size + 1.0))
 
 
 def _atan(x: Traced) -> Traced:
-    return _atanh(x * 1j) if x.is_complex else 1.0 / (x * x + 1.0)
+    return _atanh(_turned(x)) if x.is_complex else 1.0 / (x * x + 1.0)
 
 
 def _atanh(x: Traced) -> Traced:
@@ -310,6 +316,7 @@ def _scaled(factor: float) -> text.Code:
 
 
 def _trigonometry() -> list[Entry]:
+    cuts = "on a complex cut that of the side which a zero's sign says (torch's may be the other's)"
     found = [
         analytic(
             name,
@@ -323,20 +330,20 @@ def _trigonometry() -> list[Entry]:
             ("sin", of_operand(lambda x: call(nm.cos, x)), "cos x", ""),
             ("cos", of_operand(lambda x: -call(nm.sin, x)), "-sin x", ""),
             ("tan", of_result(lambda r: r * r + 1.0), "1 + r²", ""),
-            ("asin", of_operand(_asin), "1 / √(1 - x²)", "infinite at ±1"),
-            ("acos", of_operand(lambda x: -_asin(x)), "-1 / √(1 - x²)", "infinite at ±1"),
+            ("asin", of_operand(_asin), "1 / √(1 - x²)", f"infinite at ±1; {cuts}"),
+            ("acos", of_operand(lambda x: -_asin(x)), "-1 / √(1 - x²)", f"infinite at ±1; {cuts}"),
             ("atan", of_operand(_atan), "1 / (1 + x²)", ""),
             ("sinh", of_operand(lambda x: call(nm.cosh, x)), "cosh x", ""),
             ("cosh", of_operand(lambda x: call(nm.sinh, x)), "sinh x", ""),
             ("tanh", of_result(lambda r: 1.0 - r * r), "1 - r²", ""),
-            ("asinh", of_operand(_asinh), "1 / √(x² + 1)", ""),
-            ("acosh", of_operand(_acosh), "1 / √(x² - 1), of complex numbers 1 / (√(x - 1) √(x + 1))", ""),
+            ("asinh", of_operand(_asinh), "1 / √(x² + 1)", cuts),
+            ("acosh", of_operand(_acosh), "1 / √(x² - 1), of complex numbers 1 / (√(x - 1) √(x + 1))", cuts),
             ("atanh", of_operand(_atanh), "1 / (1 - x²)", "infinite at ±1"),
         )
     ]
     for name, other, factor in (("sinpi", "cospi", math.pi), ("cospi", "sinpi", -math.pi)):
         slope = f"{'-' if factor < 0 else ''}π {other} x"
-        found.append(entry(derivative=of_operand(_turned(other, factor)), cpp=cuda(name), slope=slope))
+        found.append(entry(derivative=of_operand(_other(other, factor)), cpp=cuda(name), slope=slope))
     both = cuda("sincos", "sincospi", is_by_hand=True) + fast("__sincosf", is_by_hand=True)
     found.append(entry(cpp=both, slope="as of the sine and the cosine"))
     angle = numjit_rule("atan2", math_call("atan2"), real_floating)
@@ -374,7 +381,7 @@ def _trigonometry() -> list[Entry]:
     ]
 
 
-def _turned(name: str, factor: float) -> Callable[[Traced], Any]:
+def _other(name: str, factor: float) -> Callable[[Traced], Any]:
     return lambda x: call(name, x) * factor
 
 

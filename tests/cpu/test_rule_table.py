@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import cmath
+import itertools
+import math
+
 import pytest
 import torch
 from numba.core import config
 
+from numjit import math as nm
 from numjit.elementwise import Elementwise
 from numjit.functor.cpp.derived import derive_cpp
 from numjit.functor.derived_python import derive_python
+from numjit.functor.python import PythonFunctor
 from numjit.rules.table import ENTRIES
 from tests.support.python_cpu import run
 from tests.support.rule_rows import ALIKE, ELSEWHERE, ROWS, cpp_functor, grid, groups, plain, python_functor
@@ -126,9 +132,9 @@ def torch_tangent(function, operands, active, order):
     return found.detach()
 
 
-def differences(text, operands, found, wanted, tolerance, besides=None):
-    """Compare to a relative tolerance, infinities and NaN exactly; return what differs, as text."""
-    near = (found - wanted).abs() <= tolerance * wanted.abs() + 1e-300
+def differences(text, operands, found, wanted, tolerance, besides=None, size=None):
+    """Compare to a tolerance relative to a size, infinities and NaN exactly; return what differs, as text."""
+    near = (found - wanted).abs() <= tolerance * (wanted.abs() if size is None else size) + 1e-300
     good = (found == wanted) | (found.isnan() & wanted.isnan()) | near
     good = good if besides is None else good | besides
     wrong = (~good).nonzero().flatten().tolist()
@@ -171,3 +177,57 @@ def test_cpp_answers_as_python(rows):
             shown = f"{text} {active} {order}"
             wrong += differences(shown, operands, own, theirs, (1e-12, 1e-12, 1e-9)[order], besides)
     assert not wrong, "\n".join(wrong)
+
+
+# ------------------------------------------------------------------------------------ complex numbers
+
+#: Functions of complex numbers of both languages, by their name in C++.
+COMPLEX = {entry.complex_cpp: entry for entry in ENTRIES if entry.complex_cpp.isidentifier()}
+PYTHONS = {"abs": "abs(x)", "arg": "cmath.phase(x)", "log2": "nm.log2(x)", "pow": "x ** (0.5 - 2j)"}
+CPPS = {"pow": "std::pow(x, T(0.5, -2))"}
+
+
+def complex_functors():
+    scope = {"cmath": cmath, "nm": nm}
+    exec(f"def f(x): return ({', '.join(PYTHONS.get(n, f'cmath.{n}(x)') for n in COMPLEX)},)", scope)
+    texts = [CPPS.get(name, f"T(std::{name}(x))") for name in COMPLEX]
+    return PythonFunctor(scope["f"], outputs=len(COMPLEX)), cpp_functor(texts, 1)
+
+
+@pytest.mark.parametrize("tangent", [1, 1j])
+def test_complex_functions_answer_alike(tangent):
+    """Values and two derivatives at all combinations of edges of real and imaginary part."""
+    parts = [0.0, -0.0, 0.5, 1.0, -1.0, -2.0, 1e200, math.inf, -math.inf, math.nan]
+    x = torch.tensor([complex(*pair) for pair in itertools.product(parts, parts)], dtype=torch.complex128)
+    python, cpp = complex_functors()
+    wrong = []
+    for order in (0, 1, 2):
+        moving = [torch.full_like(x, tangent)] * order
+        wanted = run(python, x, *moving)
+        found = Elementwise(cpp, {"autotune": False})(x, *moving)
+        for name, own, theirs in zip(COMPLEX, found, wanted, strict=True):
+            besides = x.abs() == 0 if name == "pow" and order == 2 else None
+            for part in ("real", "imag") if theirs.is_complex() else ("real",):
+                pair = getattr(own, part), getattr(theirs, part) if theirs.is_complex() else theirs
+                wrong += differences(f"{name} {order} {part}", [x], *pair, 1e-9, besides, theirs.abs())
+        python = derive_python(python, "jvp", (0,))
+        cpp = derive_cpp(cpp, "jvp", (0,), (True,) * len(COMPLEX))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "log", "asin", "acos", "atan", "asinh", "acosh", "atanh"])
+def test_the_sign_of_a_zero_says_on_which_side_of_a_cut_a_number_is(name):
+    """There the derivative is the one beside it, of which torch's formulas lose the sign."""
+    sides = [(a, b) for a in (-2.0, 2.0, -0.5, 0.5) for b in (0.0, -0.0)]
+    sides += [(b, a) for a, b in sides]
+    z = torch.tensor([complex(*pair) for pair in sides], dtype=torch.complex128)
+    step = 1e-9
+    beside = torch.tensor(
+        [complex(*(math.copysign(step, part) if part == 0 else part for part in pair)) for pair in sides],
+        dtype=torch.complex128,
+    )
+    python, _ = complex_functors()
+    found = tangents(python, [z], (0,), 1)[list(COMPLEX).index(name)]
+    leaf = beside.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(getattr(torch, name)(leaf), leaf, torch.ones_like(leaf))
+    torch.testing.assert_close(found, wanted.conj().resolve_conj(), rtol=1e-6, atol=1e-6)
