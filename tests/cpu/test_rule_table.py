@@ -179,6 +179,34 @@ def test_cpp_answers_as_python(rows):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("rows", groups(ROWS), ids=lambda rows: rows[0].python)
+def test_float32_is_computed_in_float32(rows):
+    """Values and derivatives in float32 are near those of float64, in both languages."""
+    count = rows[0].count
+    wide = [torch.cat([operand, operand + 1]) for operand in plain(count)]
+    operands = [operand.float() for operand in wide]
+    alike = [(row, text) for row in rows for text in row.cpp]
+    active = tuple(range(count))
+    found = tangents(python_functor(rows), operands, active, 1)
+    wanted = tangents(python_functor(rows), [operand.double() for operand in operands], active, 1)
+    texts = [row.python for row in rows]
+    if alike:
+        texts += [text for _, text in alike]
+        cpp = cpp_functor([text for _, text in alike], count)
+        found = [*found, *cpp_tangents(cpp, operands, active, 1)]
+        wanted = [*wanted, *(wanted[rows.index(row)] for row, _ in alike)]
+    for text, own, exact in zip(texts, found, wanted, strict=True):
+        assert own.dtype == torch.float32
+        torch.testing.assert_close(
+            own.double(),
+            exact,
+            rtol=2e-5,
+            atol=2e-6,
+            equal_nan=True,
+            msg=lambda said, text=text: f"{text}: {said}",
+        )
+
+
 # ------------------------------------------------------------------------------------ complex numbers
 
 #: Functions of complex numbers of both languages, by their name in C++.
