@@ -29,11 +29,13 @@ def _from_polar(name: str, element: Element, kinds: Sequence[Any]) -> DType:
 # ------------------------------------------------------------------------------------------ emissions
 
 
-def _emit_complex(emitter: Emitter, dtype: DType, *values: Any) -> Any:  # noqa: ARG001
+def _emit_complex(emitter: Emitter, dtype: DType, *values: Any) -> Any:
     if len(values) == 1:
         return values[0]
     (real, over), (imag, extra) = values  # complex(x, y) is x + y*1j, whatever x and y are
-    return emitter.builder.fsub(real, extra), emitter.builder.fadd(over, imag)
+    is_real = emitter.compare("==", dtype.real, over, emitter.constant(dtype.real, 0))
+    total = emitter.builder.fadd(over, imag)  # of which 0 would take the sign of another zero
+    return emitter.builder.fsub(real, extra), emitter.builder.select(is_real, imag, total)
 
 
 def _emit_rect(emitter: Emitter, dtype: DType, size: Any, angle: Any) -> Any:
@@ -105,7 +107,10 @@ def _complex_text(writer: text.Writer, dtype: DType, operands: Operands) -> str:
     if len(operands) == 1:
         return x
     y = text.tensor(writer, dtype, operands[1])
-    return f"torch.complex(torch.real({x}) - torch.imag({y}), torch.imag({x}) + torch.real({y}))"
+    over, imag = (writer.let(part) for part in (f"torch.imag({x})", f"torch.real({y})"))
+    return (
+        f"torch.complex(torch.real({x}) - torch.imag({y}), torch.where({over} == 0, {imag}, {over} + {imag}))"
+    )
 
 
 def _rect_text(writer: text.Writer, dtype: DType, operands: Operands) -> str:

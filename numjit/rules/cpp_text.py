@@ -146,6 +146,8 @@ class _Tracer:
                 "{}" if own == "R" and arm.pattern.startswith("R(") else f"{own}({{}})" for arm in given[1:]
             )
             return self.make(f"{{}} ? {' : '.join(arms)}", given, own, _CHOICE)
+        if function is complex:
+            return self.make("complex<R>({}, {})", given, "complex<R>")
         if function is operator.pow and not is_complex:
             return self.make("power<B>({}, {})", given)
         if is_complex and function is nm.rsqrt:

@@ -14,13 +14,7 @@ import hashlib
 from typing import Any
 
 from numjit.dtypes import DType
-from numjit.rules.types import (
-    Element,
-    RefusalError,
-    Strong,
-    argument_type,
-    result_element,
-)
+from numjit.rules.types import Element, RefusalError, Strong, argument_type, result_element
 
 __all__ = [
     "REMEDY",

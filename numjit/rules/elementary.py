@@ -15,6 +15,7 @@ from numjit.functor.scalars.lowering import Emitter
 from numjit.rules import torch_text as text
 from numjit.rules.entry import (
     Entry,
+    Name,
     cmath_rule,
     complex_call,
     cuda,
@@ -66,19 +67,27 @@ def constant(factor: float) -> Formula:
 
 
 def analytic(
-    name: str, derivative: Formula, modules: str = "math cmath numjit", real: Emit | None = None, **rest: Any
+    name: str,
+    derivative: Formula,
+    slope: str,
+    modules: str = "math cmath numjit",
+    real: Emit | None = None,
+    cpp: tuple[Name, ...] = (),
+    **rest: Any,
 ) -> Entry:
     """Return the entry of a function of one operand, real or complex.
 
     ``math``'s takes reals, ``cmath``'s answers complex numbers, and ``numjit.math``'s is that of its operand.
+    What ``math`` has C++ has by the same name, as what ``cmath`` has of complex numbers.
     """
-    rules: dict[Any, Rule] = {}
-    if "math" in modules.split():
-        rules |= math_rule(name, real or math_call(name), real_floating)
+    rules: dict[Any, Rule] = numjit_rule(name, either(name, real), floating)
     if "cmath" in modules.split():
-        rules |= cmath_rule(name, complex_call(name), complex_floating)
-    rules |= numjit_rule(name, either(name, real), floating)
-    return entry(rules, derivative=derivative, torch=text.called(name), **rest)
+        rules = {**cmath_rule(name, complex_call(name), complex_floating), **rules}
+        rest.setdefault("complex_cpp", name)
+    if "math" in modules.split():
+        rules = {**math_rule(name, real or math_call(name), real_floating), **rules}
+        cpp = std(name) + cpp
+    return entry(rules, derivative=derivative, torch=text.called(name), cpp=cpp, slope=slope, **rest)
 
 
 # --------------------------------------------------------------------------- exponentials, logarithms
@@ -108,18 +117,16 @@ def _log_text(writer: text.Writer, dtype: DType, operands: Sequence[text.Operand
 
 
 def _exponentials() -> list[Entry]:
-    pole = "infinite at the pole"
+    of_log2 = of_operand(lambda x: (1.0 / x) * (1.0 / LOG_2))
+    of_log10 = of_operand(lambda x: (1.0 / x) * (1.0 / LOG_10))
+    of_log1p = of_operand(lambda x: 1.0 / (x + 1.0))
+    here, pole = "math numjit", "infinite at the pole"
+    of_exp10 = of_result(lambda r: r * LOG_10)
     return [
-        analytic(
-            "exp", of_result(lambda r: r), cpp=std("exp") + fast("__expf"), complex_cpp="exp", slope="r"
-        ),
-        analytic("exp2", of_result(lambda r: r * LOG_2), "math numjit", cpp=std("exp2"), slope="r log 2"),
-        entry(
-            derivative=of_result(lambda r: r * LOG_10),
-            cpp=cuda("exp10") + fast("__exp10f"),
-            slope="r log 10",
-        ),
-        analytic("expm1", of_result(lambda r: r + 1.0), "math numjit", cpp=std("expm1"), slope="r + 1"),
+        analytic("exp", of_result(lambda r: r), "r", cpp=fast("__expf")),
+        analytic("exp2", of_result(lambda r: r * LOG_2), "r log 2", here),
+        entry(derivative=of_exp10, cpp=cuda("exp10") + fast("__exp10f"), slope="r log 10"),
+        analytic("expm1", of_result(lambda r: r + 1.0), "r + 1", here),
         entry(
             math_rule("log", emitted(_emit_log), real_floating, (1, 2)),
             cmath_rule("log", emitted(_emit_log), complex_floating, (1, 2)),
@@ -132,31 +139,9 @@ def _exponentials() -> list[Entry]:
             slope_python="of `log(x, base)` by x 1 / (x log base), by base -r / (base log base)",
             kinks=pole,
         ),
-        analytic(
-            "log2",
-            of_operand(lambda x: (1.0 / x) * (1.0 / LOG_2)),
-            "math numjit",
-            cpp=std("log2") + fast("__log2f"),
-            complex_cpp="log2",
-            slope="1 / (x log 2)",
-            kinks=pole,
-        ),
-        analytic(
-            "log10",
-            of_operand(lambda x: (1.0 / x) * (1.0 / LOG_10)),
-            cpp=std("log10") + fast("__log10f"),
-            complex_cpp="log10",
-            slope="1 / (x log 10)",
-            kinks=pole,
-        ),
-        analytic(
-            "log1p",
-            of_operand(lambda x: 1.0 / (x + 1.0)),
-            "math numjit",
-            cpp=std("log1p"),
-            slope="1 / (1 + x)",
-            kinks=pole,
-        ),
+        analytic("log2", of_log2, "1 / (x log 2)", here, cpp=fast("__log2f"), complex_cpp="log2", kinks=pole),
+        analytic("log10", of_log10, "1 / (x log 10)", cpp=fast("__log10f"), kinks=pole),
+        analytic("log1p", of_log1p, "1 / (1 + x)", here, kinks=pole),
     ]
 
 
@@ -180,32 +165,17 @@ def _hypot(r: Traced, x: Traced, y: Traced) -> Sequence[Any]:
 
 
 def _roots() -> list[Entry]:
-    inverse_root = of_result(lambda r: r * r * r * -0.5)
+    of_sqrt, of_rsqrt = of_result(lambda r: 0.5 / r), of_result(lambda r: r * r * r * -0.5)
+    of_cbrt, of_rcbrt = of_result(lambda r: 1.0 / (r * r * 3.0)), of_result(lambda r: r * r * r * r / -3.0)
+    of_reciprocal, inverse = of_result(lambda r: -(r * r)), emitted(_reciprocal)
+    inverse_root, root = emitted(special.rsqrt), cuda("rsqrt") + fast("__frsqrt_rn")
+    cube = math_rule("cbrt", math_call("cbrt"), real_floating)
+    kinks = "infinite at 0; NaN at complex 0"
     return [
-        analytic(
-            "sqrt",
-            of_result(lambda r: 0.5 / r),
-            cpp=std("sqrt") + fast("__fsqrt_rn"),
-            complex_cpp="sqrt",
-            slope="0.5 / r",
-            kinks="infinite at 0; NaN at complex 0",
-        ),
-        analytic(
-            "rsqrt",
-            inverse_root,
-            "numjit",
-            emitted(special.rsqrt),
-            cpp=cuda("rsqrt") + fast("__frsqrt_rn"),
-            slope="-0.5 r³",
-        ),
-        entry(
-            math_rule("cbrt", math_call("cbrt"), real_floating),
-            derivative=of_result(lambda r: 1.0 / (r * r * 3.0)),
-            cpp=std("cbrt"),
-            slope="1 / (3 r²)",
-            kinks="infinite at 0",
-        ),
-        entry(derivative=of_result(lambda r: r * r * r * r / -3.0), cpp=cuda("rcbrt"), slope="-r⁴ / 3"),
+        analytic("sqrt", of_sqrt, "0.5 / r", cpp=fast("__fsqrt_rn"), kinks=kinks),
+        analytic("rsqrt", of_rsqrt, "-0.5 r³", "numjit", inverse_root, root),
+        entry(cube, derivative=of_cbrt, cpp=std("cbrt"), slope="1 / (3 r²)", kinks="infinite at 0"),
+        entry(derivative=of_rcbrt, cpp=cuda("rcbrt"), slope="-r⁴ / 3"),
         entry(
             numjit_rule("square", emitted(_emit_square), _squared),
             derivative=of_operand(lambda x: x * 2.0),
@@ -213,14 +183,7 @@ def _roots() -> list[Entry]:
             note="of bools an integer",
             slope="2 x",
         ),
-        analytic(
-            "reciprocal",
-            of_result(lambda r: -(r * r)),
-            "numjit",
-            emitted(_reciprocal),
-            cpp=fast("__frcp_rn"),
-            slope="-r²",
-        ),
+        analytic("reciprocal", of_reciprocal, "-r²", "numjit", inverse, fast("__frcp_rn")),
         entry(
             math_rule("hypot", folded(_hypotenuse), real_floating, (2, 255)),
             numjit_rule("hypot", math_call("hypot"), real_only),
@@ -250,30 +213,36 @@ def _hypotenuse(emitter: Emitter, dtype: DType, x: Any, y: Any) -> Any:
 
 # -------------------------------------------------------------------------- trigonometry and hyperbolas
 
-# Squares cancel beside 1; those of complex numbers overflow, and have the cuts of their roots elsewhere.
+# Squares cancel beside 1; those of complex numbers overflow, and have the cuts of their roots elsewhere. A
+# difference keeps the sign of an imaginary 0, which says on which side of a cut a number is; a sum may not.
 
 
 def _asin(x: Traced) -> Traced:
     if not x.is_complex:
         return call(nm.rsqrt, (1.0 - x) * (1.0 + x))
-    return call(nm.rsqrt, 1.0 - x) * call(nm.rsqrt, 1.0 + x)
+    return call(nm.rsqrt, -(x - 1.0)) * call(nm.rsqrt, x - -1.0)
+
+
+def _turned(x: Traced) -> Traced:
+    """Return ``x * 1j``, with its zeros' signs."""
+    return call(complex, -x.imag, x.real)
 
 
 def _asinh(x: Traced) -> Traced:
     if x.is_complex:
-        return _asin(x * 1j)
+        return _asin(_turned(x))
     return 1.0 / call(nm.hypot, x, 1.0)
 
 
 def _acosh(x: Traced) -> Traced:
     if x.is_complex:
-        return call(nm.rsqrt, x - 1.0) * call(nm.rsqrt, x + 1.0)
+        return call(nm.rsqrt, x - 1.0) * call(nm.rsqrt, x - -1.0)
     size = call(abs, x)  # beside -1 as beside 1, as torch has it
     return call(nm.rsqrt, (size - 1.0) * (size + 1.0))
 
 
 def _atan(x: Traced) -> Traced:
-    return _atanh(x * 1j) if x.is_complex else 1.0 / (x * x + 1.0)
+    return _atanh(_turned(x)) if x.is_complex else 1.0 / (x * x + 1.0)
 
 
 def _atanh(x: Traced) -> Traced:
@@ -310,33 +279,29 @@ def _scaled(factor: float) -> text.Code:
 
 
 def _trigonometry() -> list[Entry]:
+    cuts = "on a complex cut that of the side which a zero's sign says (torch's may be the other's)"
+    sinc = "(πx cos πx - sin πx) / (πx²)"
+    middle = "0 at 0, with the second derivative -π²/3 there (torch's is NaN)"
     found = [
-        analytic(
-            name,
-            formula,
-            cpp=std(name) + (fast(f"__{name}f") if name in ("sin", "cos", "tan") else ()),
-            complex_cpp=name,
-            slope=slope,
-            kinks=kinks,
-        )
-        for name, formula, slope, kinks in (
-            ("sin", of_operand(lambda x: call(nm.cos, x)), "cos x", ""),
-            ("cos", of_operand(lambda x: -call(nm.sin, x)), "-sin x", ""),
-            ("tan", of_result(lambda r: r * r + 1.0), "1 + r²", ""),
-            ("asin", of_operand(_asin), "1 / √(1 - x²)", "infinite at ±1"),
-            ("acos", of_operand(lambda x: -_asin(x)), "-1 / √(1 - x²)", "infinite at ±1"),
-            ("atan", of_operand(_atan), "1 / (1 + x²)", ""),
-            ("sinh", of_operand(lambda x: call(nm.cosh, x)), "cosh x", ""),
-            ("cosh", of_operand(lambda x: call(nm.sinh, x)), "sinh x", ""),
-            ("tanh", of_result(lambda r: 1.0 - r * r), "1 - r²", ""),
-            ("asinh", of_operand(_asinh), "1 / √(x² + 1)", ""),
-            ("acosh", of_operand(_acosh), "1 / √(x² - 1), of complex numbers 1 / (√(x - 1) √(x + 1))", ""),
-            ("atanh", of_operand(_atanh), "1 / (1 - x²)", "infinite at ±1"),
+        analytic(name, formula, slope, cpp=fast(*names.split()), kinks=kinks)
+        for name, formula, slope, kinks, names in (
+            ("sin", of_operand(lambda x: call(nm.cos, x)), "cos x", "", "__sinf"),
+            ("cos", of_operand(lambda x: -call(nm.sin, x)), "-sin x", "", "__cosf"),
+            ("tan", of_result(lambda r: r * r + 1.0), "1 + r²", "", "__tanf"),
+            ("asin", of_operand(_asin), "1 / √(1 - x²)", f"infinite at ±1; {cuts}", ""),
+            ("acos", of_operand(lambda x: -_asin(x)), "-1 / √(1 - x²)", f"infinite at ±1; {cuts}", ""),
+            ("atan", of_operand(_atan), "1 / (1 + x²)", "", ""),
+            ("sinh", of_operand(lambda x: call(nm.cosh, x)), "cosh x", "", ""),
+            ("cosh", of_operand(lambda x: call(nm.sinh, x)), "sinh x", "", ""),
+            ("tanh", of_result(lambda r: 1.0 - r * r), "1 - r²", "", ""),
+            ("asinh", of_operand(_asinh), "1 / √(x² + 1)", cuts, ""),
+            ("acosh", of_operand(_acosh), "1 / √(x² - 1); complex 1 / (√(x - 1) √(x + 1))", cuts, ""),
+            ("atanh", of_operand(_atanh), "1 / (1 - x²)", "infinite at ±1", ""),
         )
     ]
     for name, other, factor in (("sinpi", "cospi", math.pi), ("cospi", "sinpi", -math.pi)):
         slope = f"{'-' if factor < 0 else ''}π {other} x"
-        found.append(entry(derivative=of_operand(_turned(other, factor)), cpp=cuda(name), slope=slope))
+        found.append(entry(derivative=of_operand(_other(other, factor)), cpp=cuda(name), slope=slope))
     both = cuda("sincos", "sincospi", is_by_hand=True) + fast("__sincosf", is_by_hand=True)
     found.append(entry(cpp=both, slope="as of the sine and the cosine"))
     angle = numjit_rule("atan2", math_call("atan2"), real_floating)
@@ -351,14 +316,7 @@ def _trigonometry() -> list[Entry]:
             slope="of `atan2(y, x)`: x / (x² + y²), -y / (x² + y²)",
             kinks="0 at the origin",
         ),
-        analytic(
-            "sinc",
-            of_operand(_sinc),
-            "numjit",
-            emitted(special.sinc),
-            slope="(πx cos πx - sin πx) / (πx²)",
-            kinks="0 at 0, with the second derivative -π²/3 there (torch's is NaN)",
-        ),
+        analytic("sinc", of_operand(_sinc), sinc, "numjit", emitted(special.sinc), kinks=middle),
         *(
             entry(
                 math_rule(name, _emit_scaled(factor), real_floating),
@@ -374,7 +332,7 @@ def _trigonometry() -> list[Entry]:
     ]
 
 
-def _turned(name: str, factor: float) -> Callable[[Traced], Any]:
+def _other(name: str, factor: float) -> Callable[[Traced], Any]:
     return lambda x: call(name, x) * factor
 
 

@@ -47,7 +47,11 @@ def _gaussian(factor: float) -> Formula:
 
 
 def _errors() -> list[Entry]:
-    half_root = 0.5 * math.sqrt(math.pi)
+    half_root, root = 0.5 * math.sqrt(math.pi), math.sqrt(2.0 * math.pi)
+    of_erfcinv = of_result(lambda r: call(nm.exp, r * r) * -half_root)
+    of_erfcx = of_both(lambda r, x: x * r * 2.0 - 2.0 / math.sqrt(math.pi))
+    of_normcdf = of_operand(lambda x: call(nm.exp, x * x * -0.5) * (1.0 / root))
+    of_normcdfinv = of_result(lambda r: call(nm.exp, r * r * 0.5) * root)
     found = [
         entry(
             math_rule(name, math_call(name), real_floating),
@@ -68,26 +72,10 @@ def _errors() -> list[Entry]:
             cpp=cuda("erfinv"),
             slope="√π/2 · exp(r²)",
         ),
-        entry(
-            derivative=of_result(lambda r: call(nm.exp, r * r) * -half_root),
-            cpp=cuda("erfcinv"),
-            slope="-√π/2 · exp(r²)",
-        ),
-        entry(
-            derivative=of_both(lambda r, x: x * r * 2.0 - 2.0 / math.sqrt(math.pi)),
-            cpp=cuda("erfcx"),
-            slope="2 x r - 2/√π",
-        ),
-        entry(
-            derivative=of_operand(lambda x: call(nm.exp, x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))),
-            cpp=cuda("normcdf"),
-            slope="1/√(2π) · exp(-x²/2)",
-        ),
-        entry(
-            derivative=of_result(lambda r: call(nm.exp, r * r * 0.5) * math.sqrt(2.0 * math.pi)),
-            cpp=cuda("normcdfinv"),
-            slope="√(2π) · exp(r²/2)",
-        ),
+        entry(derivative=of_erfcinv, cpp=cuda("erfcinv"), slope="-√π/2 · exp(r²)"),
+        entry(derivative=of_erfcx, cpp=cuda("erfcx"), slope="2 x r - 2/√π"),
+        entry(derivative=of_normcdf, cpp=cuda("normcdf"), slope="1/√(2π) · exp(-x²/2)"),
+        entry(derivative=of_normcdfinv, cpp=cuda("normcdfinv"), slope="√(2π) · exp(r²/2)"),
     ]
 
 
@@ -235,15 +223,9 @@ def _ldexp_text(writer: text.Writer, dtype: DType, operands: Operands) -> str:
 
 
 def _learning() -> list[Entry]:
-    scaling = emitted(special.ldexp)
+    scaling, of_sigmoid = emitted(special.ldexp), of_result(lambda r: (1.0 - r) * r)
     return [
-        analytic(
-            "sigmoid",
-            of_result(lambda r: (1.0 - r) * r),
-            "numjit",
-            emitted(special.sigmoid),
-            slope="(1 - r) r",
-        ),
+        analytic("sigmoid", of_sigmoid, "(1 - r) r", "numjit", emitted(special.sigmoid)),
         entry(
             numjit_rule("logit", emitted(special.logit), first_floating),
             derivative=_logit,

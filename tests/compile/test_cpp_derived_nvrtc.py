@@ -16,6 +16,7 @@ from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 from numjit.toolchain import nvrtc
 from tests.support.derived_rules import KINKS, grouped
+from tests.support.rule_rows import ALIKE, cpp_functor, groups
 
 pytest.importorskip("cuda.bindings.nvrtc")
 nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
@@ -66,6 +67,20 @@ def derived(text, kind="vjp", active=(0,), outputs=(True,), **given):
 def test_every_rule_compiles(number, dtype):
     chosen, text = list(grouped(12))[number]
     assert compile_one(derived(text, "jvp", (0, 1, 2), (True,) * len(chosen)), dtype)
+
+
+ALIKE_GROUPS = groups(ALIKE)
+
+
+@pytest.mark.parametrize("number", range(len(ALIKE_GROUPS)))
+def test_every_rule_of_both_languages_compiles(number):
+    rows = ALIKE_GROUPS[number]
+    texts, active = [text for row in rows for text in row.cpp], tuple(range(rows[0].count))
+    outputs = (True,) * len(texts)
+    for dtype in ("float32", "float64"):
+        assert compile_one(derive_cpp(cpp_functor(texts, len(active)), "jvp", active, outputs), dtype)
+    first = derive_cpp(cpp_functor(texts, len(active)), "vjp", active, outputs)
+    assert compile_one(derive_cpp(first, "jvp", active, (True,) * len(active)), "float32")
 
 
 def test_kinks_compile():

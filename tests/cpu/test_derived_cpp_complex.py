@@ -14,12 +14,9 @@ from numjit.functor.cpp.functor import CppFunctor
 torch = pytest.importorskip("torch")
 
 T = "template <typename T> "
-# Of z, and of w where the text names it.
+# Of z, and of w where the text names it; functions by themselves are in test_rule_table.py.
 FUNCTIONS = {
-    "exp(z)": torch.exp, "std::log(z)": torch.log, "log2(z)": lambda z: torch.log(z) / math.log(2), "log10(z)": torch.log10,
-    "sqrt(z)": torch.sqrt, "std::sin(z)": torch.sin, "cos(z)": torch.cos, "tan(z)": torch.tan, "asin(z)": torch.asin, "acos(z)": torch.acos,
-    "atan(z)": torch.atan, "sinh(z)": torch.sinh, "cosh(z)": torch.cosh, "tanh(z)": torch.tanh, "asinh(z)": torch.asinh,
-    "acosh(z)": torch.acosh, "atanh(z)": torch.atanh, "z + w": lambda z, w: z + w, "z - w": lambda z, w: z - w,
+    "z + w": lambda z, w: z + w, "z - w": lambda z, w: z - w,
     "z * w": lambda z, w: z * w, "z / w": lambda z, w: z / w, "-z": lambda z: -z, "2.0 * z + 1": lambda z: 2 * z + 1, "1 / z": lambda z: 1 / z,
     "pow(z, w)": torch.pow, "pow(z, 2)": lambda z: z**2, "pow(z, 3)": lambda z: z**3, "pow(z, 0.5)": lambda z: z**0.5, "std::pow(2.0, z)": lambda z: 2**z,
     "std::conj(z) * z": lambda z: z.conj() * z, "T(std::abs(z))": lambda z: z.abs() + 0j, "T(std::arg(z), 1)": lambda z: torch.complex(z.angle(), torch.ones_like(z.real)),

@@ -22,20 +22,12 @@ DOMAINS = {
     "q": lambda x: 1.25 + x * x,  # above 1
     "h": lambda x: torch.sigmoid(x),  # inside (0, 1)
 }
+# Functions that Python functors lack; the others are in rows of tests/support/rule_rows.py.
 UNARY = {
-    "abs": ("x", torch.abs), "acos": ("u", torch.acos), "acosh": ("q", torch.acosh), "asin": ("u", torch.asin),
-    "asinh": ("x", torch.asinh), "atan": ("x", torch.atan), "atanh": ("u", torch.atanh),
-    "cbrt": ("p", lambda x: x ** (1 / 3)), "ceil": ("x", torch.ceil), "cos": ("x", torch.cos), "cosh": ("x", torch.cosh),
-    "erf": ("x", torch.erf), "erfc": ("x", torch.erfc), "exp": ("x", torch.exp), "exp2": ("x", torch.exp2),
-    "expm1": ("x", torch.expm1), "fabs": ("x", torch.abs), "floor": ("x", torch.floor), "lgamma": ("p", torch.lgamma),
-    "log": ("p", torch.log), "log10": ("p", torch.log10), "log1p": ("p", torch.log1p), "log2": ("p", torch.log2),
-    "nearbyint": ("x", torch.round), "rint": ("x", torch.round), "round": ("x", torch.round), "sin": ("x", torch.sin),
-    "sinh": ("x", torch.sinh), "sqrt": ("p", torch.sqrt), "tan": ("u", torch.tan), "tanh": ("x", torch.tanh),
-    "tgamma": ("p", lambda x: torch.exp(torch.lgamma(x))), "trunc": ("x", torch.trunc),
-    "cospi": ("x", lambda x: torch.cos(PI * x)), "sinpi": ("x", lambda x: torch.sin(PI * x)),
-    "erfcinv": ("h", lambda x: torch.erfinv(1 - x)), "erfcx": ("x", special.erfcx), "erfinv": ("u", torch.erfinv),
+    "round": ("x", torch.round), "cospi": ("x", lambda x: torch.cos(PI * x)), "sinpi": ("x", lambda x: torch.sin(PI * x)),
+    "erfcinv": ("h", lambda x: torch.erfinv(1 - x)), "erfcx": ("x", special.erfcx),
     "exp10": ("x", lambda x: torch.exp(x * math.log(10))), "normcdf": ("x", special.ndtr), "normcdfinv": ("h", special.ndtri),
-    "rcbrt": ("p", lambda x: x ** (-1 / 3)), "rsqrt": ("p", torch.rsqrt),
+    "rcbrt": ("p", lambda x: x ** (-1 / 3)),
 }  # fmt: skip
 # In float whatever T is.
 FLOAT = {
@@ -48,13 +40,10 @@ FLOAT = {
     "__saturatef": ("x", lambda x: torch.clamp(x, 0, 1)),
 }  # fmt: skip
 BINARY = {
-    "pow(p, y)": lambda y, p: p**y, "pow(x, 2)": lambda x: x**2, "pow(x, 3)": lambda x: x**3, "pow(x, 5)": lambda x: x**5,
-    "pow(p, 2.5)": lambda p: p**2.5, "pow(2.0, y)": lambda y: 2**y, "atan2(x, y)": torch.atan2,
-    "hypot(x, y)": torch.hypot, "fmod(x, p)": torch.fmod, "remainder(x, p)": lambda x, p: x - p * torch.round((x / p).detach()),
-    "copysign(x, y)": torch.copysign, "fmax(x, y)": torch.fmax, "fmin(x, y)": torch.fmin,
-    "std::max(x, y)": torch.maximum, "std::min(x, y)": torch.minimum, "max(x, y)": torch.maximum, "min(x, y)": torch.minimum,
+    "pow(x, 2)": lambda x: x**2, "pow(x, 3)": lambda x: x**3, "pow(x, 5)": lambda x: x**5,
+    "pow(p, 2.5)": lambda p: p**2.5, "pow(2.0, y)": lambda y: 2**y,
     "std::max<T>(x, 0)": lambda x: x.clamp(min=0), "max(x, 0.5)": lambda x: x.clamp(min=0.5), "fdim(x, y)": lambda x, y: (x - y).relu(),
-    "fma(x, y, p)": lambda x, y, p: x * y + p, "fma(x, 2.0, p)": lambda x, p: 2 * x + p, "rhypot(x, y)": lambda x, y: 1 / torch.hypot(x, y),
+    "fma(x, 2.0, p)": lambda x, p: 2 * x + p, "rhypot(x, y)": lambda x, y: 1 / torch.hypot(x, y),
     "norm3d(x, y, p)": lambda x, y, p: (x * x + y * y + p * p).sqrt(), "ldexp(x, 3)": lambda x: x * 8, "scalbn(x, -2)": lambda x: x / 4,
     "std::clamp(x, T(-0.5), T(0.5))": lambda x: x.clamp(-0.5, 0.5), "std::clamp(x, y, T(0.75))": lambda x, y: torch.where(x < y, y, x.clamp(max=0.75)),
     "std::min({x, y, p})": lambda x, y, p: torch.minimum(torch.minimum(x, y), p),
@@ -67,8 +56,7 @@ BINARY_FLOAT = {
     "fdividef(x, p)": lambda x, p: x / p, "ldexpf(x, 2)": lambda x: x * 4, "copysignf(x, y)": torch.copysign, "fdimf(x, y)": lambda x, y: (x - y).relu(),
 }  # fmt: skip
 OPERATORS = {
-    "x + y": lambda x, y: x + y, "x - y": lambda x, y: x - y, "x * y": lambda x, y: x * y, "x / p": lambda x, p: x / p,
-    "-x": lambda x: -x, "+x": lambda x: +x, "2 * x": lambda x: 2 * x, "x * 0.1": lambda x: x * 0.1, "1 / p": lambda p: 1 / p,
+    "2 * x": lambda x: 2 * x, "x * 0.1": lambda x: x * 0.1, "1 / p": lambda p: 1 / p,
     "1.0f - x": lambda x: 1 - x, "x - 1.0": lambda x: x - 1, "(x += y, x)": lambda x, y: x + y, "(x -= 2, x)": lambda x: x - 2,
     "(x *= y, x)": lambda x, y: x * y, "(x /= p, x)": lambda x, p: x / p, "++x": lambda x: x + 1, "x--": lambda x: x,
     "x < y ? x : y": torch.minimum, "x > 0 ? x : 0.01 * x": lambda x: torch.where(x > 0, x, 0.01 * x),
@@ -120,12 +108,9 @@ def grouped(size):
 # ----------------------------------------------------------------------------------------------- kinks
 
 KINKS = {
-    "abs(x)": torch.abs, "std::max(x, y)": torch.maximum, "std::min(x, y)": torch.minimum, "fmax(x, y)": torch.fmax,
-    "fmin(x, y)": torch.fmin, "pow(x, y)": torch.pow, "fmod(x, y)": torch.fmod, "copysign(x, y)": torch.copysign,
-    "sqrt(x)": torch.sqrt, "rsqrt(x)": torch.rsqrt, "log(x)": torch.log, "x / y": lambda x, y: x / y, "floor(x)": torch.floor,
-    "hypot(x, y)": torch.hypot, "atan2(x, y)": torch.atan2, "lgamma(x)": torch.lgamma, "pow(x, 2)": lambda x: x**2, "pow(x, 0)": lambda x: x**0,
-    "std::clamp(x, T(0), T(1))": lambda x: x.clamp(0, 1), "sqrt(std::max(x, T(0)) + 0)": lambda x: torch.sqrt(torch.maximum(x, torch.zeros_like(x)) + 0),
+    "pow(x, 2)": lambda x: x**2, "pow(x, 0)": lambda x: x**0, "std::clamp(x, T(0), T(1))": lambda x: x.clamp(0, 1),
+    "sqrt(std::max(x, T(0)) + 0)": lambda x: torch.sqrt(torch.maximum(x, torch.zeros_like(x)) + 0),
     "x > 0 ? log(x) : T(0)": lambda x: torch.where(x > 0, torch.log(torch.where(x > 0, x, 1.0)), 0.0), "x * (y - y)": lambda x, y: x * (y - y),
-    "asin(x)": torch.asin, "tanh(x * T(INFINITY))": lambda x: torch.tanh(x * INF), "exp(x) * 0": lambda x: torch.exp(x) * 0,
-    "sqrt(abs(x))": lambda x: x.abs().sqrt(), "erfinv(x)": torch.erfinv, "x * T(INFINITY) + y": lambda x, y: x * INF + y,
+    "tanh(x * T(INFINITY))": lambda x: torch.tanh(x * INF), "exp(x) * 0": lambda x: torch.exp(x) * 0,
+    "sqrt(abs(x))": lambda x: x.abs().sqrt(), "x * T(INFINITY) + y": lambda x, y: x * INF + y,
 }  # fmt: skip

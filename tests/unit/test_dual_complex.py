@@ -21,7 +21,9 @@ from tests.support.dual_gradients import (
 from tests.support.python_cpu import run
 
 C128 = torch.complex128
-Z = torch.tensor([0.3 + 0.4j, -1.2 + 0.7j, 2 - 1.5j, -0.5 - 0.5j, 1.5j, -0.9, 1.7, 1e-3 + 2j], dtype=C128)
+Z = torch.tensor(
+    [0.3 + 0.4j, -1.2 + 0.7j, 2 - 1.5j, -0.5 - 0.5j, 1.5j, -0.9, 1.7 + 1e-3j, 1e-3 + 2j], dtype=C128
+)
 W = torch.tensor([1.3 - 0.4j, 0.2 + 0.7j, -2 - 1.5j, 0.5 + 0.5j, -1.5j, 0.9, -1.7, 3 + 2j], dtype=C128)
 X = torch.tensor([0.5, -1.2, 2.0, 0.1, -0.3, 0.9, 1.1, 0.7], dtype=torch.float64)
 

@@ -489,6 +489,16 @@ def test_polar_and_rect(dtype):
         run(source(["cmath.rect(x, 1)"], "x"), torch.tensor([1j]))
 
 
+def test_complex_of_two_reals_keeps_the_signs_of_zeros():
+    parts = [0.0, -0.0, 1.5, -2.0]
+    pairs = list(itertools.product(parts, parts))
+    x, y = (torch.tensor(column) for column in zip(*pairs, strict=True))
+    (made,) = run(source(["complex(x, y)"], "x, y"), x, y)
+    wanted = torch.view_as_complex(torch.tensor([list(pair) for pair in pairs]))
+    assert torch.equal(torch.view_as_real(made).signbit(), torch.view_as_real(wanted).signbit())
+    assert torch.equal(made, wanted)
+
+
 @pytest.mark.parametrize("name", ["asin", "acos", "atan", "asinh", "acosh", "atanh"])
 def test_branch_cuts_of_inverse_functions(name):
     """Each part by itself, on both sides of every cut, as Python's ``cmath``."""

@@ -163,11 +163,11 @@ NUMJIT_HOLOMORPHIC(sqrt, R(0.5) / v)
 NUMJIT_HOLOMORPHIC(sin, cos(x))
 NUMJIT_HOLOMORPHIC(cos, -sin(x))
 NUMJIT_HOLOMORPHIC(tan, v * v + R(1))
-NUMJIT_HOLOMORPHIC(asin, R(1) / sqrt(R(1) - x) * (R(1) / sqrt(R(1) + x)))
-NUMJIT_HOLOMORPHIC(acos, -(R(1) / sqrt(R(1) - x) * (R(1) / sqrt(R(1) + x))))
+NUMJIT_HOLOMORPHIC(asin, R(1) / sqrt(-(x - R(1))) * (R(1) / sqrt(x - R(-1))))
+NUMJIT_HOLOMORPHIC(acos, -(R(1) / sqrt(-(x - R(1))) * (R(1) / sqrt(x - R(-1)))))
 template <class R>
 NUMJIT_DUAL complex<R> slope_of_atan(const complex<R>& x) {
-  const complex<R> t0 = x * complex<R>(R(0), R(1));
+  const complex<R> t0 = complex<R>(-x.imag(), x.real());
   return R(1) / (R(1) - t0) * (R(1) / (R(1) + t0));
 }
 NUMJIT_HOLOMORPHIC(atan, slope_of_atan(x))
@@ -176,11 +176,11 @@ NUMJIT_HOLOMORPHIC(cosh, sinh(x))
 NUMJIT_HOLOMORPHIC(tanh, R(1) - v * v)
 template <class R>
 NUMJIT_DUAL complex<R> slope_of_asinh(const complex<R>& x) {
-  const complex<R> t0 = x * complex<R>(R(0), R(1));
-  return R(1) / sqrt(R(1) - t0) * (R(1) / sqrt(R(1) + t0));
+  const complex<R> t0 = complex<R>(-x.imag(), x.real());
+  return R(1) / sqrt(-(t0 - R(1))) * (R(1) / sqrt(t0 - R(-1)));
 }
 NUMJIT_HOLOMORPHIC(asinh, slope_of_asinh(x))
-NUMJIT_HOLOMORPHIC(acosh, R(1) / sqrt(x - R(1)) * (R(1) / sqrt(x + R(1))))
+NUMJIT_HOLOMORPHIC(acosh, R(1) / sqrt(x - R(1)) * (R(1) / sqrt(x - R(-1))))
 NUMJIT_HOLOMORPHIC(atanh, R(1) / (R(1) - x) * (R(1) / (R(1) + x)))
 NUMJIT_OF_PARTS2(abs, v == R(0) ? R(0) : R(x.real() / v), v == R(0) ? R(0) : R(x.imag() / v))
 template <class R>
