@@ -468,8 +468,12 @@ def _number(text: str) -> str:
     return f"R({_literal(text)})"
 
 
-def _single(text: str) -> bytes:
-    return struct.pack("<f", float(text))
+def _single(text: str) -> bytes | str:
+    """Return the float32 that a number is; itself where it is none."""
+    try:
+        return struct.pack("<f", float(text))
+    except OverflowError:
+        return text
 
 
 def merged(single: Sequence[str], double: Sequence[str]) -> list[str] | None:
