@@ -41,6 +41,7 @@ OWN: Final[dict[str, Function]] = {
     "logaddexp": special.logaddexp,
     "digamma": special.digamma,
     "trigamma": special.trigamma,
+    "gammainc": special.gammainc,
 }
 
 
