@@ -9,6 +9,7 @@ import torch
 
 import numjit
 from numjit.functor.scalars import special
+from numjit.rules.numbers import of_numbers
 from tests.support.emitted import evaluated
 
 INF = math.inf
@@ -144,13 +145,15 @@ def slack_of(name, x, dtype):
 
 @DTYPES
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_both_languages_are_exact_to_some_units(name, dtype, device):
+def test_both_languages_and_numbers_are_exact_to_some_units(name, dtype, device):
     function, exact, ulps = FUNCTIONS[name]
     x = edges_of(dtype)
     ulps = ulps if device == "cpu" else max(ulps, 8)  # CUDA's own function
     found = {"C++": cpp_values(name, x.to(device)).tolist()}
     if device == "cpu":
         found["LLVM"] = evaluated(function, x.numpy()).tolist()
+    if dtype == torch.float64:
+        found["numbers"] = [of_numbers(function, number) for number in x.tolist()]
     info = torch.finfo(dtype)
     wrong = []
     with mp.workdps(40):
@@ -257,6 +260,8 @@ def test_the_incomplete_gamma_function_is_exact_in_both_languages(dtype, device)
     found = {"C++": cpp_values("numjit::gammainc", a.to(device), x.to(device)).tolist()}
     if device == "cpu":
         found["LLVM"] = evaluated(special.gammainc, a.numpy(), x.numpy()).tolist()
+    if dtype == torch.float64:
+        found["numbers"] = list(map(of_numbers, [special.gammainc] * len(a), a.tolist(), x.tolist()))
     info = torch.finfo(dtype)
     wrong = []
     with mp.workdps(40):
