@@ -16,7 +16,8 @@ from numjit.dtypes import DType
 
 __all__ = ["NumberEmitter", "of_numbers"]
 
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
     "!=": operator.ne, "ord": lambda x, y: not (np.isnan(x) or np.isnan(y)),
     "uno": lambda x, y: np.isnan(x) or np.isnan(y),
@@ -51,21 +52,9 @@ class NumberEmitter:
         """Return a number."""
         return np.float64(value)
 
-    def add(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Add."""
-        return x + y
-
-    def sub(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Subtract."""
-        return x - y
-
-    def mul(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Multiply."""
-        return x * y
-
-    def truediv(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Divide."""
-        return x / y
+    def arithmetic(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
+        """Add, subtract, multiply or divide."""
+        return _OPERATORS[symbol](x, y)
 
     def neg(self, dtype: DType, x: Any) -> Any:  # noqa: ARG002
         """Negate."""
@@ -78,7 +67,7 @@ class NumberEmitter:
 
     def compare(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
         """Compare."""
-        return bool(_COMPARISONS[symbol](x, y))
+        return bool(_OPERATORS[symbol](x, y))
 
     def bitwise(self, name: str, x: Any, y: Any) -> Any:
         """Join two conditions."""
