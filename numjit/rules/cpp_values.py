@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from numjit import dtypes
 from numjit.codegen.machine import HOST, Machine
-from numjit.functor.scalars import special
+from numjit.functor.scalars import complex_math, special
 from numjit.functor.scalars.special import Function
 from numjit.rules.values_text import DEVICE, TextEmitter, alone, merged
 
@@ -41,6 +41,7 @@ OWN: Final[dict[str, Function]] = {
     "logaddexp": special.logaddexp,
     "digamma": special.digamma,
     "trigamma": special.trigamma,
+    "gammainc": special.gammainc,
 }
 
 
@@ -137,15 +138,62 @@ def _values() -> str:
 def _users(name: str, written: Mapping[str, _Written]) -> list[str]:
     """Return the functions that a function is needed for."""
     found = [name]
-    for other in written:
-        if not written[other].called.isdisjoint(found):
-            found.append(other)
+    for one in found:
+        found += [other for other in written if one in written[other].called and other not in found]
     return found
+
+
+_COMPLEX_OPENING = """\
+// Functions of complex numbers, made of real ones. Written by `python -m numjit.rules.cpp_values`; the
+// formulas stand in numjit/functor/scalars/complex_math.py.
+// Follows complex.h. Lines from "//@ words" to "//@" are left out of programs that use none of the words.
+"""
+
+
+def _complex_written(name: str, formula: Callable[..., Any], parameters: Sequence[str]) -> _Written:
+    """Return a function of complex numbers, `parameters` being what its body calls their parts."""
+    bodies, called, library = [], set(), set()
+    for dtype in (dtypes.float32, dtypes.float64):
+        emitter = TextEmitter(HOST, dtype, complex_math.FORMULAS, is_complex=True)
+        found = inspect.unwrap(formula)(*map(emitter.parameter, parameters))
+        bodies.append(emitter.write(found, "complex<R>({}, {})"))
+        called |= emitter.called
+        library |= emitter.library
+    body = merged(*bodies)
+    assert body is not None, name
+    pairs = list(zip(parameters[::2], parameters[1::2], "zw"[: len(parameters) // 2], strict=True))
+    declared = ", ".join(f"const complex<R>& {whole}" for _, _, whole in pairs)
+    parts = [f"{real} = {whole}.real(), {imag} = {whole}.imag()" for real, imag, whole in pairs]
+    lines = [
+        "template <class R>", f"NUMJIT_INLINE complex<R> {name}({declared}) {{",
+        f"  const R {', '.join(parts)};", *(f"  {line}" for line in body), "}",
+    ]  # fmt: skip
+    return _Written(lines, called, library)
+
+
+def _complex_values() -> str:
+    written = {name: _complex_written(name, f, "xy") for name, f in complex_math.FORMULAS.items()}
+    power = _complex_written("power", complex_math.power_formula, "xyuv")
+    written["pow"] = power._replace(lines=["namespace detail {", *power.lines, "}  // namespace detail"])
+    used = sorted(set().union(*(one.library for one in written.values())))
+    lines = [
+        "#ifdef __CUDACC_RTC__", "#define NUMJIT_INLINE __forceinline__",
+        "namespace numjit_complex { namespace detail { namespace std {",
+        f"{' '.join(f'using ::{name};' for name in used)}", "} } }",
+        "#else", "#define NUMJIT_INLINE inline", "#endif",
+    ]  # fmt: skip
+    for name, one in written.items():
+        lines += [
+            f"//@ {' '.join(_users(name, written))}",
+            "namespace numjit_complex {", *one.lines, "}  // namespace numjit_complex",
+            f"namespace numjit_standard {{ using numjit_complex::{name}; }}", "//@",
+        ]  # fmt: skip
+    return _COMPLEX_OPENING + "\n".join([*lines, "#undef NUMJIT_INLINE", ""])
 
 
 def texts() -> dict[str, str]:
     """Return the headers by their file names."""
-    return {"values.h": _values()}
+    return {"values.h": _values(), "complex_values.h": _complex_values()}
 
 
 if __name__ == "__main__":

@@ -27,17 +27,8 @@ class Emission(Protocol):
     def constant(self, dtype: DType, value: float) -> Any:
         """Return a number."""
 
-    def add(self, dtype: DType, x: Any, y: Any) -> Any:
-        """Add."""
-
-    def sub(self, dtype: DType, x: Any, y: Any) -> Any:
-        """Subtract."""
-
-    def mul(self, dtype: DType, x: Any, y: Any) -> Any:
-        """Multiply."""
-
-    def truediv(self, dtype: DType, x: Any, y: Any) -> Any:
-        """Divide."""
+    def arithmetic(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:
+        """Add, subtract, multiply or divide."""
 
     def neg(self, dtype: DType, x: Any) -> Any:
         """Negate."""
@@ -151,20 +142,23 @@ class Real:
         found = self.emitter.compare(symbol, self.dtype, self.value, self.of(other).value)
         return Condition(self.emitter, found)
 
+    def _with(self, symbol: str, other: Any) -> Real:
+        return self.of(self.emitter.arithmetic(symbol, self.dtype, self.value, self.of(other).value))
+
     def __add__(self, other: Any) -> Real:
-        return self.of(self.emitter.add(self.dtype, self.value, self.of(other).value))
+        return self._with("+", other)
 
     def __sub__(self, other: Any) -> Real:
-        return self.of(self.emitter.sub(self.dtype, self.value, self.of(other).value))
+        return self._with("-", other)
 
     def __rsub__(self, other: Any) -> Real:
         return self.of(other) - self
 
     def __mul__(self, other: Any) -> Real:
-        return self.of(self.emitter.mul(self.dtype, self.value, self.of(other).value))
+        return self._with("*", other)
 
     def __truediv__(self, other: Any) -> Real:
-        return self.of(self.emitter.truediv(self.dtype, self.value, self.of(other).value))
+        return self._with("/", other)
 
     def __rtruediv__(self, other: Any) -> Real:
         return self.of(other) / self

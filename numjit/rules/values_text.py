@@ -129,25 +129,9 @@ class TextEmitter:
         """Return a number."""
         return _Value(self._node("constant", (), repr(float(value))))
 
-    def _binary(self, operator: str, x: Any, y: Any) -> Any:
-        kind = "R" if _OPERATORS[operator] in (_SUM, _PRODUCT) else "bool"
-        return _Value(self._node(operator, (x, y), kind=kind))
-
-    def add(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Add."""
-        return self._binary("+", x, y)
-
-    def sub(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Subtract."""
-        return self._binary("-", x, y)
-
-    def mul(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Multiply."""
-        return self._binary("*", x, y)
-
-    def truediv(self, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
-        """Divide."""
-        return self._binary("/", x, y)
+    def arithmetic(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
+        """Add, subtract, multiply or divide."""
+        return _Value(self._node(symbol, (x, y)))
 
     def neg(self, dtype: DType, x: Any) -> Any:  # noqa: ARG002
         """Negate."""
@@ -159,17 +143,17 @@ class TextEmitter:
         self.library.add(name)
         return _Value(self._node("call", args, f"{self.prefix}{name}"))
 
-    def compare(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:  # noqa: ARG002
+    def compare(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:
         """Compare."""
         if symbol in ("ord", "uno"):
             operator, join = ("==", "and_") if symbol == "ord" else ("!=", "or_")
-            first, second = self._binary(operator, x, x), self._binary(operator, y, y)
+            first, second = (self.compare(operator, dtype, one, one) for one in (x, y))
             return first if x == y else self.bitwise(join, first, second)
-        return self._binary(symbol, x, y)
+        return _Value(self._node(symbol, (x, y), kind="bool"))
 
     def bitwise(self, name: str, x: Any, y: Any) -> Any:
         """Join two conditions."""
-        return self._binary({"and_": "&&", "or_": "||"}[name], x, y)
+        return _Value(self._node("&&" if name == "and_" else "||", (x, y), kind="bool"))
 
     def invert(self, condition: Any) -> Any:
         """Return whether a condition does not hold."""
@@ -387,12 +371,15 @@ class _Writer:
         lines = self._statements(body, skipped=None)
         after: list[str] = []
         *values, condition = node.next
-        for value in values:
-            text = self._expression(value, body)[0]
-            if not value.node.name:
-                value.node.name = self._fresh()
-                lines.append(f"const R {value.node.name} = {text};")
-                text = value.node.name
+        for value, name in zip(values, names, strict=True):
+            own, text = value.node, self._expression(value, body)[0]
+            if own.operation == "turn" and text != name:  # another's, which may be overwritten by then
+                lines.append(f"const R {self._fresh()} = {text};")
+                text = f"t{self.count}"
+            elif not own.name and own.operation not in ("name", "constant"):
+                own.name = self._fresh()
+                lines.append(f"const R {own.name} = {text};")
+                text = own.name
             after.append(text)
         goes_on = self._fresh()
         lines.append(f"const bool {goes_on} = {self._expression(condition, body)[0]};")
@@ -468,8 +455,12 @@ def _number(text: str) -> str:
     return f"R({_literal(text)})"
 
 
-def _single(text: str) -> bytes:
-    return struct.pack("<f", float(text))
+def _single(text: str) -> bytes | str:
+    """Return the float32 that a number is; itself where it is none."""
+    try:
+        return struct.pack("<f", float(text))
+    except OverflowError:
+        return text
 
 
 def merged(single: Sequence[str], double: Sequence[str]) -> list[str] | None:

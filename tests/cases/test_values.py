@@ -9,6 +9,7 @@ import torch
 
 import numjit
 from numjit.functor.scalars import special
+from numjit.rules.numbers import of_numbers
 from tests.support.emitted import evaluated
 
 INF = math.inf
@@ -144,13 +145,15 @@ def slack_of(name, x, dtype):
 
 @DTYPES
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_both_languages_are_exact_to_some_units(name, dtype, device):
+def test_both_languages_and_numbers_are_exact_to_some_units(name, dtype, device):
     function, exact, ulps = FUNCTIONS[name]
     x = edges_of(dtype)
     ulps = ulps if device == "cpu" else max(ulps, 8)  # CUDA's own function
     found = {"C++": cpp_values(name, x.to(device)).tolist()}
     if device == "cpu":
         found["LLVM"] = evaluated(function, x.numpy()).tolist()
+    if dtype == torch.float64:
+        found["numbers"] = [of_numbers(function, number) for number in x.tolist()]
     info = torch.finfo(dtype)
     wrong = []
     with mp.workdps(40):
@@ -208,6 +211,88 @@ def test_python_numbers_are_exact_to_some_units(name):
         with mp.workdps(30):
             wanted = float(exact(mp.mpf(number)))
         assert getattr(numjit.math, name)(number) == pytest.approx(wanted, rel=2e-14, abs=2e-15)
+
+
+def _gammainc(a, x):
+    """Return the power series, of terms with one sign, summed with 40 digits."""
+    if x > a + 50 * mp.sqrt(a) + 200:
+        return mp.mpf(1)
+    term = total = mp.mpf(1)
+    n = a
+    while term > total * mp.mpf(10) ** -30:
+        n += 1
+        term *= x / n
+        total += term
+    return total * mp.exp(a * mp.log(x) - x - mp.loggamma(a + 1))
+
+
+def pairs_of_gammainc():
+    """Return shapes from small to large with arguments far from, beside and between the methods' limits."""
+    shapes = [
+        1e-300,
+        1e-6,
+        0.01,
+        0.3,
+        0.5,
+        1.0,
+        1.5,
+        3.0,
+        9.99,
+        10.01,
+        30.0,
+        99.9,
+        100.1,
+        150.0,
+        700.0,
+        3e3,
+        1e4,
+    ]
+    shares = [1e-6, 0.03, 0.3, 0.69, 0.71, 0.9, 0.99, 1.0, 1.01, 1.1, 1.29, 1.31, 2.0, 10.0]
+    pairs = [(a, a * share) for a in shapes for share in shares if a * share > 1e-305]
+    pairs += [(a, a + more) for a in shapes for more in (1e-3, 1.0, 4.9, 5.1)]
+    return torch.tensor(pairs, dtype=torch.float64)
+
+
+@DTYPES
+def test_the_incomplete_gamma_function_is_exact_in_both_languages(dtype, device):
+    a, x = pairs_of_gammainc().to(dtype).T.contiguous()
+    a, x = a[(a > 0) & (x > 0)], x[(a > 0) & (x > 0)]
+    found = {"C++": cpp_values("numjit::gammainc", a.to(device), x.to(device)).tolist()}
+    if device == "cpu":
+        found["LLVM"] = evaluated(special.gammainc, a.numpy(), x.numpy()).tolist()
+    if dtype == torch.float64:
+        found["numbers"] = list(map(of_numbers, [special.gammainc] * len(a), a.tolist(), x.tolist()))
+    info = torch.finfo(dtype)
+    wrong = []
+    with mp.workdps(40):
+        for k, (shape, at) in enumerate(zip(a.tolist(), x.tolist(), strict=True)):
+            exact = _gammainc(mp.mpf(shape), mp.mpf(at))
+            if exact < info.tiny:
+                continue
+            # A small value's exponent is a large number, of which one unit is many of the value.
+            ulps = 16 + 2 * abs(float(mp.log(exact)))
+            for language, values in found.items():
+                if not abs(values[k] - exact) <= ulps * info.eps * exact:
+                    wrong.append((language, shape, at, values[k], float(exact)))
+    assert not wrong
+
+
+@DTYPES
+def test_the_incomplete_gamma_function_has_torchs_limits(dtype):
+    edges = [0.0, -0.0, 1e-30, 1.0, 1e5, 1e30, 1e300, INF, -1.0, -1e5, -INF]
+    a, x = torch.cartesian_prod(*[torch.tensor(edges, dtype=torch.float64).to(dtype)] * 2).T.contiguous()
+    wanted = torch.special.gammainc(a, x)
+    same = (a == x) & (a > 1e4) & a.isfinite()  # beside 1/2, where torch is not exact
+    emitted = torch.from_numpy(evaluated(special.gammainc, a.numpy(), x.numpy()))
+    for found in (cpp_values("numjit::gammainc", a, x), emitted):
+        torch.testing.assert_close(found[~same], wanted[~same], rtol=1e-5, atol=0, equal_nan=True)
+        assert ((found[same] >= 0.5) & (found[same] < 0.501)).all()
+    odd = torch.tensor(
+        [[math.nan, 1.0], [math.nan, 0.0], [math.nan, INF], [INF, math.nan], [5e-324, 1.0]]
+    ).to(dtype)
+    wanted = torch.tensor([math.nan] * 4 + [1.0], dtype=dtype)
+    a, x = odd.T.contiguous()
+    assert torch.equal(cpp_values("numjit::gammainc", a, x).nan_to_num(2.0), wanted.nan_to_num(2.0))
 
 
 def test_erfinv_is_torchs():

@@ -9,7 +9,7 @@ _NUMBERS = "tests/cases/test_see_through_numbers.py"
 _COMPLEX = "tests/cases/test_complex_edges.py"
 _ELEMENTARY = "numjit/rules/elementary.py"
 _FORMULAS = "numjit/functor/scalars/complex_math.py"
-_NUMPY = f"{_COMPLEX}::test_python_functors_answer_as_numpy"
+_NUMPY = f"{_COMPLEX}::test_both_languages_answer_as_numpy"
 
 MUTANTS = [
     Mutant(
@@ -108,10 +108,10 @@ MUTANTS = [
     ),
     Mutant(
         "A5 complex functions in C++ beside infinities",
-        "numjit/functor/cpp/include/complex.h",
-        "  else if (big > detail::std::numeric_limits<R>::max() / 4)\n",
-        "  else if (big != big)\n",
-        f"{_COMPLEX}::test_cpp_functors_answer_as_numpy",
+        "numjit/functor/cpp/include/complex_values.h",
+        "  if (t1 == R(HUGE_VAL)) return complex<R>(R(HUGE_VAL), y);\n",
+        "",
+        _NUMPY,
     ),
     Mutant(
         "A13 sinc's slope cancels",

@@ -197,7 +197,7 @@ def test_binary_operators(first, second):
     x, y = sample(dtypes.from_name(first), 1), nonzero(sample(dtypes.from_name(second), 2))
     expressions = dict(BINARY)
     if x.is_complex():
-        del expressions["x ** y"]  # see test_complex_functions
+        del expressions["x ** y"]  # see tests/cases/test_complex_edges.py
     check(expressions, "x, y", x, y, inexact=("**", "/") if x.is_complex() else ("**",))
 
 
@@ -497,24 +497,6 @@ def test_complex_of_two_reals_keeps_the_signs_of_zeros():
     wanted = torch.view_as_complex(torch.tensor([list(pair) for pair in pairs]))
     assert torch.equal(torch.view_as_real(made).signbit(), torch.view_as_real(wanted).signbit())
     assert torch.equal(made, wanted)
-
-
-@pytest.mark.parametrize("name", ["asin", "acos", "atan", "asinh", "acosh", "atanh"])
-def test_branch_cuts_of_inverse_functions(name):
-    """Each part by itself, on both sides of every cut, as Python's ``cmath``."""
-    parts = [0.0, -0.0, 1e-6, 0.5, -0.5, 1.0, -1.0, 1.0001, 2.0, -3.0, 1e10, -1e10]
-    numbers = [complex(a, b) for a in parts for b in parts]
-    for dtype in (torch.complex64, torch.complex128):
-        x = torch.tensor(numbers, dtype=dtype)
-        (result,) = run(source([f"cmath.{name}(x)"], "x"), x)
-        for given, found in zip(x.tolist(), result.tolist(), strict=True):
-            try:
-                expected = getattr(cmath, name)(given)
-            except ValueError:  # a pole
-                continue
-            for a, b in ((found.real, expected.real), (found.imag, expected.imag)):
-                assert abs(a - b) <= 8 * torch.finfo(dtype).eps * abs(b), (given, found, expected)
-                assert math.copysign(1, a) == math.copysign(1, b), (given, found, expected)
 
 
 def test_numbers_alone_in_functions_that_numba_lacks():

@@ -2,14 +2,16 @@
 
 import pathlib
 
+import numpy
 import pytest
 
 import numjit
 from numjit import dtypes
 from numjit.codegen.machine import HOST
 from numjit.rules import cpp_values
-from numjit.rules.real import branch, loop
+from numjit.rules.real import Real, branch, loop
 from numjit.rules.values_text import TextEmitter, alone, merged
+from tests.support.emitted import evaluated
 
 INCLUDE = pathlib.Path(numjit.__file__).parent / "functor/cpp/include"
 
@@ -99,6 +101,33 @@ def test_a_loop_in_a_branch():
         "}",
         "return t2;",
     ]
+
+
+def test_a_loop_whose_values_change_places():
+    def formula(x, y):
+        found = loop(
+            (x, y, x.of(0.0)), lambda a, b, _: (a + b, a, x.of(1.0)), lambda a, b, _: a.is_("<", 9.0)
+        )
+        return found[0] - found[1] + found[2]
+
+    assert written(formula) == [
+        "R t1 = x, t2 = y, t3 = R(0);",
+        "for (;;) {",
+        "  const R t4 = t1 + t2;",
+        "  const R t5 = t1;",
+        "  const bool t6 = t4 < R(9);",
+        "  t1 = t4;",
+        "  t2 = t5;",
+        "  t3 = R(1);",
+        "  if (!t6) break;",
+        "}",
+        "return t1 - t2 + t3;",
+    ]
+    x, y = numpy.array([1.0, 2.0]), numpy.array([1.0, 0.5])
+    emitted = evaluated(
+        lambda emitter, dtype, *values: formula(*(Real(emitter, dtype, v) for v in values)).value, x, y
+    )
+    assert emitted.tolist() == [13.0 - 8.0 + 1.0, 11.5 - 7.0 + 1.0]
 
 
 def test_numbers_of_two_types_are_one_template_and_other_differences_none():

@@ -36,7 +36,7 @@ def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool)
     if host or uses_values(functor):
         chosen.append("values.h")
     if uses_complex(functor, dtypes):
-        chosen.append("complex.h")
+        chosen += ["complex.h", "complex_values.h"]
     if host:
         chosen.append("host.h")
     if functor.wrapper:
@@ -77,7 +77,7 @@ def header_text(names: Sequence[str]) -> str:
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _SPLICE: Final = re.compile(r"\\[ \t]*\r?\n")
 #: The headers that have parts.
-_STRIPPED: Final = frozenset({"device.h", "core.h", "values.h"})
+_STRIPPED: Final = frozenset({"device.h", "core.h", "values.h", "complex.h", "complex_values.h"})
 #: Lines of a header for programs that use one of the words.
 _PART: Final = re.compile(r"^//@ ([\w ]+)\n(.*?)^//@$", re.MULTILINE | re.DOTALL)
 #: What a header has for one function: a line, or a call of a macro.

@@ -15,11 +15,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
-from numjit.rules.real import Condition, Real
+from numjit.rules.real import Condition, Emission, Real
 
-__all__ = ["COMPLEX_FUNCTIONS", "TORCH_COMPLEX_FUNCTIONS", "power"]
+__all__ = ["COMPLEX_FUNCTIONS", "FORMULAS", "TORCH_COMPLEX_FUNCTIONS", "power", "power_formula"]
 
 #: ``(emitter, complex dtype, (re, im)) -> (re, im)``
 _Function = Callable[[Emitter, DType, Any], Any]
@@ -38,24 +39,40 @@ def _formula(function: Callable[[Real, Real], tuple[Any, Any]]) -> _Function:
 
 
 def _choose(condition: Condition, yes: tuple[Any, Any], no: _Pair) -> _Pair:
-    return tuple(n.of(y).where(condition, n) for y, n in zip(yes, no, strict=True))  # type: ignore[return-value]
+    first = no[0]
+    dtype = dtypes.complex64 if first.is_single else dtypes.complex128
+    sides = [tuple(first.of(part).value for part in pair) for pair in (yes, no)]
+    real, imag = first.emitter.select(dtype, condition.value, *sides)
+    return first.of(real), first.of(imag)
+
+
+def _called(function: Callable[[Real, Real], _Pair]) -> Callable[[Real, Real], _Pair]:
+    """Let C++ call a function that other formulas are made of; Python writes it out."""
+    name = function.__name__.removeprefix("_").removesuffix("_of")
+
+    @functools.wraps(function)
+    def call(x: Real, y: Real) -> _Pair:
+        return x.emitter.shared(name, function, x, y)  # type: ignore[no-any-return]
+
+    return call
 
 
 def _rescaled(x: Real, y: Real) -> tuple[Real, Real, Real, Real]:
     """Return x and y times a power of four that keeps sums of them in range and subnormals exact.
 
-    With it the power's reciprocal, and that one's square root.
+    With it the logarithm of the power's reciprocal, and the reciprocal's square root.
     """
     exponent = 24 if x.is_single else 54
     size = x.abs().where(x.abs().is_(">", y.abs()), y.abs())
     is_large = size.is_(">", x.largest / 8)
     is_small = size.is_("<", x.smallest * 2.0**exponent)
 
-    def scale(large: float, small: float) -> Real:
-        return x.of(large).where(is_large, x.of(small).where(is_small, 1.0))
+    def scale(large: float, small: float, ordinary: float = 1.0) -> Real:
+        return x.of(large).where(is_large, x.of(small).where(is_small, ordinary))
 
     factor = scale(2.0**-4, 2.0**exponent)
-    return x * factor, y * factor, scale(2.0**4, 2.0**-exponent), scale(4.0, 2.0 ** -(exponent // 2))
+    logarithm = scale(math.log(2.0**4), math.log(2.0**-exponent), 0.0)
+    return x * factor, y * factor, logarithm, scale(4.0, 2.0 ** -(exponent // 2))
 
 
 # -------------------------------------------------------------------------- exponential and hyperbolic
@@ -65,12 +82,10 @@ def _grown(x: Real, cosine: Real, sine: Real) -> _Pair:
     """``(exp(x) * cosine, exp(x) * sine)`` where exp(x) alone may overflow and the products need not."""
     whole, half = x.call("exp"), (x * 0.5).call("exp")
     is_finite = whole.is_finite()
-    return (
-        (whole * cosine).where(is_finite, half * cosine * half),
-        (whole * sine).where(is_finite, half * sine * half),
-    )
+    return _choose(is_finite, (whole * cosine, whole * sine), (half * cosine * half, half * sine * half))
 
 
+@_called
 def _exp_of(x: Real, y: Real) -> _Pair:
     found = _grown(x, y.call("cos"), y.call("sin"))
     no_angle = x.is_infinite() & ~y.is_finite()
@@ -97,14 +112,17 @@ def _hyperbolic(x: Real, y: Real, *, odd: bool) -> _Pair:
     return _choose(y.is_("==", 0.0), (slope, y) if odd else (wide, one * y), found)
 
 
+@_called
 def _sinh_of(x: Real, y: Real) -> _Pair:
     return _hyperbolic(x, y, odd=True)
 
 
+@_called
 def _cosh_of(x: Real, y: Real) -> _Pair:
     return _hyperbolic(x, y, odd=False)
 
 
+@_called
 def _tanh_of(x: Real, y: Real) -> _Pair:
     """Kahan's formula, which neither overflows nor cancels."""
     tangent, sine = y.call("tan"), x.call("sinh")
@@ -145,7 +163,8 @@ def _log_size(x: Real, y: Real) -> Real:
     is_first = x.abs().is_(">", y.abs())
     big, small = x.abs().where(is_first, y.abs()), y.abs().where(is_first, x.abs())
     # There it is log1p(x**2 + y**2 - 1) / 2, of squares with their rounding errors.
-    square, other = big * big, small * small
+    # (The square is a fused product with 0: a product and the difference from 1 a GPU would fuse.)
+    square, other = big.call("fma", big, 0.0), small * small
     error = big.call("fma", big, -square) + small.call("fma", small, -other)
     above = square - 1.0
     total = above + other
@@ -155,14 +174,16 @@ def _log_size(x: Real, y: Real) -> Real:
     near = (total + (rest + error)).call("log1p") * 0.5
     is_near = big.is_(">", 0.5) & big.is_("<", 1.5)
     first, second, back, _ = _rescaled(x, y)
-    far = first.call("hypot", second).call("log") + back.call("log")
+    far = first.call("hypot", second).call("log") + back
     return near.where(is_near, far)
 
 
+@_called
 def _log_of(x: Real, y: Real) -> _Pair:
     return _log_size(x, y), y.call("atan2", x)
 
 
+@_called
 def _sqrt_of(x: Real, y: Real) -> _Pair:
     first, second, _, back = _rescaled(x, y)
     root = ((first.abs() + first.call("hypot", second)) * 0.5).call("sqrt")
@@ -191,6 +212,7 @@ def _log_twice(x: Real, y: Real) -> Real:
     return (x * 0.125).call("hypot", y * 0.125).call("log") + math.log(16.0)
 
 
+@_called
 def _asin_of(x: Real, y: Real) -> _Pair:
     """W. Kahan, "Branch cuts for complex elementary functions": neither cancels nor overflows early."""
     below, above = _sqrt_of(1.0 - x, -y), _sqrt_of(1.0 + x, y)
@@ -218,6 +240,7 @@ def _acosh_of(x: Real, y: Real) -> _Pair:
     return _choose(x.is_("==", 0.0) & y.is_nan(), (y, math.pi / 2), found)
 
 
+@_called
 def _atanh_of(x: Real, y: Real) -> _Pair:
     """``log1p(4x / ((1 - x)**2 + y**2)) / 4`` for the magnitude of the real part."""
     size, height = x.abs(), y.abs()
@@ -248,17 +271,24 @@ def _atanh_of(x: Real, y: Real) -> _Pair:
 # ----------------------------------------------------------------------------------------------- powers
 
 
-def power(emitter: Emitter, dtype: DType, z: Any, exponent: Any) -> Any:
+def power_formula(x: Real, y: Real, u: Real, v: Real) -> _Pair:
     """``exp(w * log(z))``, with the C library's answers at 0."""
-    x, y, u, v = (Real(emitter, dtype.real, part) for part in (*z, *exponent))
     size, angle = _log_of(x, y)
-    found = _exp_of(u * size - v * angle, u * angle + v * size)
+    is_real, is_imaginary = v.is_("==", 0.0), u.is_("==", 0.0)
+    turn, growth = u * angle, -(v * angle)
+    # 0 times infinity would be NaN.
+    growth, turn = growth.where(is_imaginary, u * size + growth), turn.where(is_real, turn + v * size)
+    found = _exp_of(growth, turn)
     is_zero = x.is_("==", 0.0) & y.is_("==", 0.0)
-    is_real = v.is_("==", 0.0)
     is_growing = u.is_(">", 0.0)
     pole = x.of(0.0).where(is_growing, x.of(math.inf).where(is_real, math.nan))
     found = _choose(is_zero, (pole, x.of(0.0).where(is_growing, math.nan)), found)
-    found = _choose(u.is_("==", 0.0) & is_real, (1.0, 0.0), found)
+    return _choose(is_imaginary & is_real, (1.0, 0.0), found)
+
+
+def power(emitter: Emission, dtype: DType, z: Any, exponent: Any) -> Any:
+    """Complex power."""
+    found = power_formula(*(Real(emitter, dtype.real, part) for part in (*z, *exponent)))
     return tuple(part.value for part in found)
 
 
@@ -337,16 +367,17 @@ def _sinc(emitter: Emitter, dtype: DType, z: Any) -> Any:
     return emitter.select(dtype, is_near.value, (real.value, imag.value), ratio)
 
 
-#: ``cmath``'s functions of one argument with a complex result.
-COMPLEX_FUNCTIONS: dict[str, _Function] = {
-    name: _formula(function)
-    for name, function in {
-        "exp": _exp_of, "log": _log_of, "log10": _scaled(_log_of, 1.0 / math.log(10.0)), "sqrt": _sqrt_of,
-        "sinh": _sinh_of, "cosh": _cosh_of, "tanh": _tanh_of, "sin": _turned(_sinh_of), "cos": _cos_of,
-        "tan": _turned(_tanh_of), "asin": _asin_of, "acos": _acos_of, "atan": _turned(_atanh_of),
-        "asinh": _turned(_asin_of), "acosh": _acosh_of, "atanh": _atanh_of,
-    }.items()
+#: ``cmath``'s functions of one argument with a complex result and ``log2``, as formulas of the parts.
+FORMULAS: dict[str, Callable[[Real, Real], _Pair]] = {
+    "exp": _exp_of, "log": _log_of, "log10": _scaled(_log_of, 1.0 / math.log(10.0)), "sqrt": _sqrt_of,
+    "sinh": _sinh_of, "cosh": _cosh_of, "tanh": _tanh_of, "sin": _turned(_sinh_of), "cos": _cos_of,
+    "tan": _turned(_tanh_of), "asin": _asin_of, "acos": _acos_of, "atan": _turned(_atanh_of),
+    "asinh": _turned(_asin_of), "acosh": _acosh_of, "atanh": _atanh_of,
+    "log2": _scaled(_log_of, 1.0 / math.log(2.0)),
 }  # fmt: skip
+COMPLEX_FUNCTIONS: dict[str, _Function] = {
+    name: _formula(function) for name, function in FORMULAS.items() if name != "log2"
+}
 
 #: What torch computes of complex numbers: ``cmath``'s functions and more.
 TORCH_COMPLEX_FUNCTIONS: dict[str, _Function] = {
@@ -354,7 +385,7 @@ TORCH_COMPLEX_FUNCTIONS: dict[str, _Function] = {
     "exp2": _formula(_exp2_of),
     "expm1": _formula(_expm1_of),
     "log1p": _formula(_log1p_of),
-    "log2": _formula(_scaled(_log_of, 1.0 / math.log(2.0))),
+    "log2": _formula(FORMULAS["log2"]),
     "reciprocal": _reciprocal,
     "rsqrt": _rsqrt,
     "sgn": _formula(_sgn_of),

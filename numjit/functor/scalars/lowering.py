@@ -119,6 +119,11 @@ class Emitter:
 
     # -------------------------------------------------------------------------- arithmetic
 
+    def arithmetic(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:
+        """Add, subtract, multiply or divide."""
+        emit = {"+": self.add, "-": self.sub, "*": self.mul, "/": self.truediv}[symbol]
+        return emit(dtype, x, y)
+
     def add(self, dtype: DType, x: Any, y: Any) -> Any:
         """Sum; logical or of bools."""
         b = self.builder

@@ -6,8 +6,10 @@ threads of a warp stay together on the GPU. ``numjit/functor/cpp/include/values.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from llvmlite import ir
@@ -15,12 +17,12 @@ from llvmlite import ir
 from numjit.codegen.storage import decode, encode
 from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
-from numjit.rules.real import Emission, Real, chebyshev, polynomial, split
+from numjit.rules.real import Condition, Emission, Real, branch, chebyshev, loop, polynomial, split
 
 __all__ = [
-    "Function", "Real", "cospi", "digamma", "erfcinv", "erfcx", "erfinv", "exp10", "fma", "i0", "i1", "lcm",
-    "ldexp", "logaddexp", "logit", "nextafter", "normcdf", "normcdfinv", "rcbrt", "rsqrt", "sigmoid", "sinc",
-    "sinpi", "softplus", "trigamma", "xlogy",
+    "Function", "Real", "cospi", "digamma", "erfcinv", "erfcx", "erfinv", "exp10", "fma", "gammainc", "i0",
+    "i1", "lcm", "ldexp", "logaddexp", "logit", "nextafter", "normcdf", "normcdfinv", "rcbrt", "rsqrt",
+    "sigmoid", "sinc", "sinpi", "softplus", "trigamma", "xlogy",
 ]  # fmt: skip
 
 
@@ -334,6 +336,133 @@ def trigamma(x: Real) -> Real:
     total = total + (1.0 + 0.5 / near + inverse * polynomial(inverse, _BERNOULLI)) / near
     height = math.pi / sinpi.of(x)
     return (height * height - total).where(is_reflected, total)
+
+
+# --------------------------------------------------------------------------- incomplete gamma function
+
+#: From where on, and how near to 1 x / a has to be, that Temme's expansion is exact.
+_UNIFORM_FROM, _UNIFORM_WITHIN = 100.0, 0.3
+#: Of Stirling's series for log(Gamma(a)): B(2n) / (2n (2n - 1)) of 1 / a**(2n - 1), n = 7 to 1.
+_STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+
+
+@functools.cache
+def _temme(count: int = 30) -> tuple[tuple[float, ...], ...]:
+    """Return the power series, lowest coefficients first, of c_k(eta) in DLMF 8.12.10, k = 0, 1, ..."""
+    # mu mu' = eta (1 + mu), where mu = x / a - 1 and eta**2 / 2 = mu - log(1 + mu).
+    mu = [Fraction(0), Fraction(1)]
+    for n in range(2, count + 2):
+        known = sum(mu[i] * (n + 1 - i) * mu[n + 1 - i] for i in range(2, n))
+        mu.append((mu[n - 1] - known) / (n + 1))
+    inverse = [Fraction(1)]  # of mu / eta
+    for n in range(1, count + 1):
+        inverse.append(-sum((mu[i + 1] * inverse[n - i] for i in range(1, n + 1)), Fraction(0)))
+    series = [inverse[1:]]
+    while len(series[-1]) > 2:
+        last = series[-1]
+        series.append([(n + 2) * last[n + 2] - last[1] * inverse[n + 1] for n in range(len(last) - 2)])
+    return tuple(tuple(map(float, one)) for one in series)
+
+
+def _excess(mu: Real, ratio: Real) -> Real:
+    """``mu - log(ratio)`` of ratio = 1 + mu, exact near 0."""
+    r = mu / (mu + 2.0)
+    square = r * r
+    series = polynomial(square, [1.0 / k for k in range(27, 1, -2)])
+    return (mu * r - r * square * 2.0 * series).where(mu.abs().is_("<", 0.4), mu - ratio.call("log"))
+
+
+def _gamma_density(a: Real, x: Real) -> Real:
+    """``x**a exp(-x) / Gamma(a + 1)``, without overflow where a is large."""
+    scale = 1.0 / a
+
+    def large() -> Real:
+        correction = scale * polynomial(scale * scale, _STIRLING)
+        decay = (-(a * _excess((x - a) / a, x / a)) - correction).call("exp")
+        return decay / (a * (2.0 * math.pi)).call("sqrt")
+
+    def small() -> Real:
+        return x.call("pow", a) * (-x).call("exp") / (a + 1.0).call("tgamma")
+
+    return branch(a.is_(">", 10.0), large, small)
+
+
+def _gamma_uniform(a: Real, x: Real) -> Real:
+    """Temme's expansion, uniform in x near a large a (DLMF 8.12)."""
+    mu = (x - a) / a
+    excess = _excess(mu, x / a)
+    eta = (excess * 2.0).call("sqrt").signed(mu)
+    least = 1e-9 if x.is_single else 1e-17
+    sums = []
+    for order, series in enumerate(_temme()):
+        scale = _UNIFORM_FROM**-order
+        kept = [c for n, c in enumerate(series) if abs(c) * 0.35**n * scale > least]
+        if kept:
+            sums.append(polynomial(eta, kept[::-1]))
+    inverse = 1.0 / a
+    total = sums[-1]
+    for one in sums[-2::-1]:
+        total = total * inverse + one
+    tail = (-eta * (a * 0.5).call("sqrt")).call("erfc") * 0.5
+    return tail - (-(a * excess)).call("exp") * total / (a * (2.0 * math.pi)).call("sqrt")
+
+
+def _gamma_series(a: Real, x: Real) -> Real:
+    """Power series (DLMF 8.11.4), of terms with one sign."""
+    least = 2.0**-25 if x.is_single else 2.0**-54
+
+    def step(total: Real, term: Real, n: Real) -> tuple[Real, ...]:
+        term = term * x / n
+        return total + term, term, n + 1.0
+
+    def goes_on(total: Real, term: Real, _: Real) -> Condition:
+        return term.is_(">", total * least)
+
+    one = x.of(1.0)
+    total, _, _ = loop((one, one, a + 1.0), step, goes_on)
+    return _gamma_density(a, x) * total
+
+
+def _gamma_fraction(a: Real, x: Real) -> Real:
+    """One less the continued fraction of the rest (DLMF 8.9.2), from its front (Lentz)."""
+    least = 2.0**-23 if x.is_single else 2.0**-52
+
+    def step(value: Real, above: Real, below: Real, n: Real, _: Real) -> tuple[Real, ...]:
+        factor = n * (a - n)
+        place = x - a + (n * 2.0 + 1.0)
+        below = 1.0 / (factor * below + place)
+        above = place + factor / above
+        change = above * below
+        return value * change, above, below, n + 1.0, change
+
+    def goes_on(_: Real, __: Real, ___: Real, ____: Real, change: Real) -> Condition:
+        return (change - 1.0).abs().is_(">", least)
+
+    first = 1.0 / (x - a + 1.0)
+    one = x.of(1.0)
+    value = loop((first, one.of(math.inf), first, one, one), step, goes_on)[0]
+    return 1.0 - _gamma_density(a, x) * a * value
+
+
+@_function()
+def gammainc(a: Real, x: Real) -> Real:
+    """Regularised lower incomplete gamma function P(a, x); NaN where both are 0 or infinite."""
+    is_inside = a.is_(">", 0.0) & a.is_finite() & x.is_(">", 0.0) & x.is_finite()
+    none = x.of(math.nan)
+    shape, at = a.where(is_inside, none), x.where(is_inside, none)  # NaN ends the loops
+    is_near = shape.is_(">", _UNIFORM_FROM) & (at - shape).abs().is_("<", shape * _UNIFORM_WITHIN)
+
+    def apart() -> Real:
+        is_low = at.is_("<", shape + 5.0)
+        return branch(is_low, lambda: _gamma_series(shape, at), lambda: _gamma_fraction(shape, at))
+
+    found = branch(is_near, lambda: _gamma_uniform(shape, at), apart)
+    found = x.of(1.0).where(found.is_(">", 1.0), found)
+    is_none = (x.is_("==", 0.0) & a.is_(">", 0.0)) | (
+        a.is_("==", math.inf) & x.is_(">=", 0.0) & x.is_finite()
+    )
+    is_all = (a.is_("==", 0.0) & x.is_(">", 0.0)) | (x.is_("==", math.inf) & a.is_(">=", 0.0) & a.is_finite())
+    return x.of(0.0).where(is_none, x.of(1.0).where(is_all, found))
 
 
 # ------------------------------------------------------------------------- modified Bessel function I0

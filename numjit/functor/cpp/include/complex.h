@@ -3,8 +3,7 @@
 // for such an x, as torch has it), and multiplication and division do not go through a library call.
 // Found by argument-dependent lookup, so the namespace holds the standard's names only.
 //
-// Formulas: Kahan, "Branch cuts for complex elementary functions" (1987), for the inverse functions, tanh
-// and the signs on the cuts; Smith (1962) for division.
+// Division is Smith's (1962); the functions follow in complex_values.h.
 #ifdef __CUDACC_RTC__
 #define NUMJIT_INLINE __forceinline__
 #else
@@ -17,7 +16,11 @@ template <class R>
 class complex;
 
 namespace detail {
-namespace std = ::numjit_standard;
+#ifdef __CUDACC_RTC__
+namespace std { using ::atan2; using ::copysign; using ::cos; using ::fabs; using ::hypot; using ::sin; }
+#else
+namespace std = ::std;
+#endif
 
 template <class S>
 constexpr bool is_real = ::numjit_standard::is_arithmetic_v<S>;
@@ -34,23 +37,6 @@ struct wider_of {
 };
 template <class A, class B>
 using wider = typename wider_of<A, B>::type;
-
-template <class R>
-NUMJIT_INLINE R infinity() {
-  return std::numeric_limits<R>::infinity();
-}
-template <class R>
-NUMJIT_INLINE R not_a_number() {
-  return std::numeric_limits<R>::quiet_NaN();
-}
-template <class R>
-NUMJIT_INLINE bool finite(R x) {
-  return std::fabs(x) <= std::numeric_limits<R>::max();
-}
-template <class R>
-NUMJIT_INLINE bool infinite(R x) {
-  return std::fabs(x) > std::numeric_limits<R>::max();
-}
 }  // namespace detail
 
 template <class R>
@@ -229,8 +215,8 @@ constexpr complex<R> conj(const complex<R>& z) {
 }
 template <class R>
 NUMJIT_INLINE complex<R> proj(const complex<R>& z) {
-  if (detail::infinite(z.real()) || detail::infinite(z.imag()))
-    return complex<R>(detail::infinity<R>(), detail::std::copysign(R(0), z.imag()));
+  if (detail::std::fabs(z.real()) == R(HUGE_VAL) || detail::std::fabs(z.imag()) == R(HUGE_VAL))
+    return complex<R>(R(HUGE_VAL), detail::std::copysign(R(0), z.imag()));
   return z;
 }
 template <class S>
@@ -268,228 +254,13 @@ NUMJIT_INLINE detail::if_real<A, complex<detail::promoted<A>>> polar(A rho) {
 }
 
 namespace detail {
-// (exp(x) * c, exp(x) * s) where exp(x) alone may overflow and the products need not.
 template <class R>
-NUMJIT_INLINE complex<R> scaled_exp(R x, R c, R s) {
-  const R whole = std::exp(x);
-  if (finite(whole)) return complex<R>(whole * c, whole * s);
-  const R half = std::exp(x * R(0.5));
-  return complex<R>(half * c * half, half * s * half);
-}
+complex<R> power(const complex<R>& z, const complex<R>& w);
 }  // namespace detail
-
-template <class R>
-NUMJIT_INLINE complex<R> exp(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  if (y == 0) return complex<R>(detail::std::exp(x), y);
-  if (!detail::finite(y) && detail::infinite(x)) {
-    if (x < 0) return complex<R>(0, 0);
-    return complex<R>(x, detail::not_a_number<R>());
-  }
-  return detail::scaled_exp(x, detail::std::cos(y), detail::std::sin(y));
-}
-template <class R>
-NUMJIT_INLINE complex<R> log(const complex<R>& z) {
-  const R size_x = detail::std::fabs(z.real()), size_y = detail::std::fabs(z.imag());
-  const R big = size_x > size_y ? size_x : size_y, small = size_x > size_y ? size_y : size_x;
-  R size;
-  // Near the unit circle log(hypot(x, y)) loses every digit; log1p keeps them.
-  if (big > R(0.5) && big < R(1.5) && small < R(1.5))
-    size = R(0.5) * detail::std::log1p((big - R(1)) * (big + R(1)) + small * small);
-  else if (big > detail::std::numeric_limits<R>::max() / 4)
-    size = detail::std::log(detail::std::hypot(big * R(0.25), small * R(0.25))) + R(1.3862943611198906188);
-  else
-    size = detail::std::log(detail::std::hypot(big, small));
-  return complex<R>(size, detail::std::atan2(z.imag(), z.real()));
-}
-template <class R>
-NUMJIT_INLINE complex<R> log10(const complex<R>& z) {
-  return log(z) * R(0.43429448190325182765);
-}
-template <class R>
-NUMJIT_INLINE complex<R> log2(const complex<R>& z) {
-  return log(z) * R(1.4426950408889634074);
-}
-template <class R>
-NUMJIT_INLINE complex<R> sqrt(const complex<R>& z) {
-  R x = z.real(), y = z.imag();
-  if (detail::infinite(y)) return complex<R>(detail::infinity<R>(), y);
-  if (x == 0 && y == 0) return complex<R>(0, y);
-  if (detail::infinite(x)) {
-    const R beside = y == y ? R(0) : y;
-    if (x > 0) return complex<R>(x, y == y ? detail::std::copysign(R(0), y) : y);
-    return complex<R>(beside, detail::std::copysign(detail::infinity<R>(), y));
-  }
-  // Scaled by a power of four, so that neither the sum overflows nor a subnormal loses digits.
-  const R size = detail::std::fabs(x) > detail::std::fabs(y) ? detail::std::fabs(x) : detail::std::fabs(y);
-  R back = 1;
-  if (size > detail::std::numeric_limits<R>::max() / 4) {
-    x *= R(0.25);
-    y *= R(0.25);
-    back = 2;
-  } else if (size < detail::std::numeric_limits<R>::min() * 16) {
-    x *= R(16777216);
-    y *= R(16777216);
-    back = R(1) / R(4096);
-  }
-  const R root = detail::std::sqrt((detail::std::fabs(x) + detail::std::hypot(x, y)) * R(0.5));
-  const R other = y / (2 * root);
-  if (x >= 0) return complex<R>(root * back, other * back);
-  return complex<R>(detail::std::fabs(other) * back, detail::std::copysign(root, y) * back);
-}
-template <class R>
-NUMJIT_INLINE complex<R> sinh(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  if (y == 0) return complex<R>(detail::std::sinh(x), y);
-  if (detail::infinite(x) && !detail::finite(y)) return complex<R>(detail::std::fabs(x), detail::not_a_number<R>());
-  const R c = detail::std::cos(y), s = detail::std::sin(y);
-  const R wide = detail::std::cosh(x);
-  if (x == 0) return complex<R>(detail::std::copysign(R(0), x * (c == c ? c : R(1))), s);
-  if (detail::finite(wide) || !detail::finite(x)) return complex<R>(detail::std::sinh(x) * c, wide * s);
-  const complex<R> half = detail::scaled_exp(detail::std::fabs(x), c, s) * R(0.5);
-  return complex<R>(detail::std::copysign(R(1), x) * half.real(), half.imag());
-}
-template <class R>
-NUMJIT_INLINE complex<R> cosh(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  if (y == 0) return complex<R>(detail::std::cosh(x), y * detail::std::copysign(R(1), x));
-  if (detail::infinite(x) && !detail::finite(y)) return complex<R>(detail::std::fabs(x), detail::not_a_number<R>());
-  const R c = detail::std::cos(y), s = detail::std::sin(y);
-  const R wide = detail::std::cosh(x);
-  if (x == 0) return complex<R>(c, detail::std::copysign(R(0), x * s));
-  if (detail::finite(wide) || !detail::finite(x)) return complex<R>(wide * c, detail::std::sinh(x) * s);
-  const complex<R> half = detail::scaled_exp(detail::std::fabs(x), c, s) * R(0.5);
-  return complex<R>(half.real(), detail::std::copysign(R(1), x) * half.imag());
-}
-template <class R>
-NUMJIT_INLINE complex<R> tanh(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  const R size = detail::std::fabs(x);
-  if (detail::infinite(x)) {
-    const R turn = detail::finite(y) ? detail::std::sin(y) * detail::std::cos(y) : R(1);
-    return complex<R>(detail::std::copysign(R(1), x), detail::std::copysign(R(0), turn));
-  }
-  if (y == 0) return complex<R>(detail::std::tanh(x), y);
-  if (!detail::finite(y)) return complex<R>(x == 0 ? x : detail::not_a_number<R>(), detail::not_a_number<R>());
-  if (size > (sizeof(R) == 4 ? R(11) : R(22))) {
-    const R decay = detail::std::exp(-size);
-    return complex<R>(detail::std::copysign(R(1), x),
-                      4 * detail::std::sin(y) * detail::std::cos(y) * decay * decay);
-  }
-  const R t = detail::std::tan(y), s = detail::std::sinh(x);
-  const R beta = 1 + t * t, rho = detail::std::sqrt(1 + s * s);
-  if (detail::infinite(t)) return complex<R>(rho / s, 1 / t);
-  const R scale = 1 / (1 + beta * s * s);
-  return complex<R>(beta * rho * s * scale, t * scale);
-}
-template <class R>
-NUMJIT_INLINE complex<R> sin(const complex<R>& z) {
-  const complex<R> turned = sinh(complex<R>(-z.imag(), z.real()));
-  return complex<R>(turned.imag(), -turned.real());
-}
-template <class R>
-NUMJIT_INLINE complex<R> cos(const complex<R>& z) {
-  return cosh(complex<R>(-z.imag(), z.real()));
-}
-template <class R>
-NUMJIT_INLINE complex<R> tan(const complex<R>& z) {
-  const complex<R> turned = tanh(complex<R>(-z.imag(), z.real()));
-  return complex<R>(turned.imag(), -turned.real());
-}
-
-namespace detail {
-// Whether z is so large that the roots below overflow or infinities cancel in them.
-template <class R>
-NUMJIT_INLINE bool huge(const complex<R>& z) {
-  const R limit = std::numeric_limits<R>::max() / 8;
-  return std::fabs(z.real()) > limit || std::fabs(z.imag()) > limit;
-}
-// log|2z|.
-template <class R>
-NUMJIT_INLINE R log_twice(const complex<R>& z) {
-  return std::log(std::hypot(z.real() * R(0.125), z.imag() * R(0.125))) + R(2.7725887222397812377);
-}
-}  // namespace detail
-
-template <class R>
-NUMJIT_INLINE complex<R> acos(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  if (x == 0 && y != y) return complex<R>(R(1.57079632679489661923), y);
-  if (detail::huge(z)) {
-    const R turn = detail::std::atan2(detail::std::fabs(y), x);
-    return complex<R>(turn, detail::std::copysign(detail::log_twice(z), -y));
-  }
-  const complex<R> below = sqrt(complex<R>(1 - x, -y)), above = sqrt(complex<R>(1 + x, y));
-  return complex<R>(2 * detail::std::atan2(below.real(), above.real()),
-                    detail::std::asinh(above.real() * below.imag() - above.imag() * below.real()));
-}
-template <class R>
-NUMJIT_INLINE complex<R> asin(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  if (x == 0 && y != y) return z;
-  if (detail::huge(z))
-    return complex<R>(detail::std::atan2(x, detail::std::fabs(y)),
-                      detail::std::copysign(detail::log_twice(z), y));
-  const complex<R> below = sqrt(complex<R>(1 - x, -y)), above = sqrt(complex<R>(1 + x, y));
-  return complex<R>(detail::std::atan2(x, below.real() * above.real() - below.imag() * above.imag()),
-                    detail::std::asinh(below.real() * above.imag() - below.imag() * above.real()));
-}
-template <class R>
-NUMJIT_INLINE complex<R> acosh(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  if (x == 0 && y != y) return complex<R>(y, R(1.57079632679489661923));
-  if (detail::huge(z)) return complex<R>(detail::log_twice(z), detail::std::atan2(y, x));
-  const complex<R> below = sqrt(complex<R>(x - 1, y)), above = sqrt(complex<R>(x + 1, y));
-  return complex<R>(detail::std::asinh(below.real() * above.real() + below.imag() * above.imag()),
-                    2 * detail::std::atan2(below.imag(), above.real()));
-}
-template <class R>
-NUMJIT_INLINE complex<R> atanh(const complex<R>& z) {
-  const R x = z.real(), y = z.imag();
-  const R size_x = detail::std::fabs(x), size_y = detail::std::fabs(y);
-  const R half_turn = R(1.57079632679489661923);
-  const R limit = detail::std::sqrt(detail::std::numeric_limits<R>::max()) / 4;
-  if (x == 0 && y != y) return z;
-  if ((x != x && !detail::infinite(y)) || (y != y && !detail::infinite(x)))
-    return complex<R>(detail::not_a_number<R>(), detail::not_a_number<R>());
-  if (y != y) return complex<R>(detail::std::copysign(R(0), x), y);
-  if (size_x > limit || size_y > limit) {
-    // Re(1/z), scaled; a quarter turn from the real axis.
-    const R ratio = size_x > size_y ? y / x : x / y;
-    R part = size_x > size_y ? (1 / x) / (1 + ratio * ratio) : (ratio / y) / (1 + ratio * ratio);
-    if (detail::infinite(x) || detail::infinite(y)) part = 0;
-    return complex<R>(detail::std::copysign(part, x), detail::std::copysign(half_turn, y));
-  }
-  const R gap = 1 - size_x;
-  if (gap == 0 && size_y < detail::std::sqrt(detail::std::numeric_limits<R>::min())) {
-    if (size_y == 0) return complex<R>(detail::std::copysign(detail::infinity<R>(), x), y);
-    return complex<R>(detail::std::copysign(R(0.5) * (R(0.69314718055994530942) - detail::std::log(size_y)), x),
-                      detail::std::copysign(half_turn * R(0.5), y));
-  }
-  const R re = R(0.25) * detail::std::log1p(4 * size_x / (gap * gap + y * y));
-  const R im = R(0.5) * detail::std::atan2(2 * y, gap * (1 + size_x) - y * y);
-  return complex<R>(detail::std::copysign(re, x), im);
-}
-template <class R>
-NUMJIT_INLINE complex<R> asinh(const complex<R>& z) {
-  const complex<R> turned = asin(complex<R>(-z.imag(), z.real()));
-  return complex<R>(turned.imag(), -turned.real());
-}
-template <class R>
-NUMJIT_INLINE complex<R> atan(const complex<R>& z) {
-  const complex<R> turned = atanh(complex<R>(-z.imag(), z.real()));
-  return complex<R>(turned.imag(), -turned.real());
-}
 
 template <class A, class B, class R = detail::wider<A, B>>
 NUMJIT_INLINE complex<R> pow(const complex<A>& base, const complex<B>& power) {
-  if (power.real() == 0 && power.imag() == 0) return complex<R>(1);
-  if (base.real() == 0 && base.imag() == 0) {
-    if (power.real() > 0) return complex<R>(0);
-    return complex<R>(power.imag() == 0 ? detail::infinity<R>() : detail::not_a_number<R>(),
-                      detail::not_a_number<R>());
-  }
-  return exp(complex<R>(power) * log(complex<R>(base)));
+  return detail::power(complex<R>(base), complex<R>(power));
 }
 template <class R, class S>
 NUMJIT_INLINE detail::if_real<S, complex<R>> pow(const complex<R>& base, S power) {
@@ -507,35 +278,19 @@ NUMJIT_INLINE detail::if_real<S, complex<R>> pow(S base, const complex<R>& power
 
 namespace numjit_standard {
 using numjit_complex::abs;
-using numjit_complex::acos;
-using numjit_complex::acosh;
 using numjit_complex::arg;
-using numjit_complex::asin;
-using numjit_complex::asinh;
-using numjit_complex::atan;
-using numjit_complex::atanh;
 using numjit_complex::complex;
 using numjit_complex::conj;
-using numjit_complex::cos;
-using numjit_complex::cosh;
-using numjit_complex::exp;
 using numjit_complex::imag;
-using numjit_complex::log;
-using numjit_complex::log10;
-using numjit_complex::log2;
 using numjit_complex::norm;
 using numjit_complex::polar;
-using numjit_complex::pow;
 using numjit_complex::proj;
 using numjit_complex::real;
-using numjit_complex::sin;
-using numjit_complex::sinh;
-using numjit_complex::sqrt;
-using numjit_complex::tan;
-using numjit_complex::tanh;
 
+//@ numjit_code
 template <class R>
 struct numjit_code<numjit_complex::complex<R>> {
   static constexpr int value = 500 + 2 * sizeof(R);
 };
+//@
 }  // namespace numjit_standard

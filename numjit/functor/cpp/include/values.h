@@ -14,7 +14,7 @@ template <class... S>
 using if_numbers =
     ::numjit_standard::enable_if_t<(::numjit_standard::is_arithmetic_v<S> && ...), real_of<S...>>;
 #ifdef __CUDACC_RTC__
-namespace std { using ::cospi; using ::exp; using ::fabs; using ::log; using ::log1p; using ::sin; using ::sinpi; using ::trunc; }
+namespace std { using ::copysign; using ::cospi; using ::erfc; using ::exp; using ::fabs; using ::log; using ::log1p; using ::pow; using ::sin; using ::sinpi; using ::sqrt; using ::tgamma; using ::trunc; }
 #else
 namespace std = ::std;
 template <class R>
@@ -613,6 +613,171 @@ template <class S0>
 NUMJIT_INLINE ::numjit_special::if_numbers<S0> trigamma(S0 x0) {
   using R = ::numjit_special::if_numbers<S0>;
   return ::numjit_special::trigamma(static_cast<R>(x0));
+}
+}
+}  // namespace numjit_scope
+//@
+//@ gammainc
+namespace numjit_special {
+NUMJIT_INLINE float gammainc(float a, float x) {
+  using R = float;
+  const bool t1 = a > R(0);
+  const bool t2 = std::fabs(x) < R(HUGE_VAL);
+  if ((x == R(0) && t1) || (a == R(HUGE_VAL) && x >= R(0) && t2)) return R(0);
+  const bool t3 = std::fabs(a) < R(HUGE_VAL);
+  const bool t4 = x > R(0);
+  if ((a == R(0) && t4) || (x == R(HUGE_VAL) && a >= R(0) && t3)) return R(1);
+  const bool t5 = t1 && t3 && t4 && t2;
+  const R t6 = t5 ? a : R(NAN);
+  const R t7 = t5 ? x : R(NAN);
+  const R t8 = t7 - t6;
+  const R t9 = t8 / t6;
+  R t10;
+  if (std::fabs(t9) < R(0.4)) {
+    const R t11 = t9 / (t9 + R(2));
+    const R t12 = t11 * t11;
+    t10 = t9 * t11 - t11 * t12 * R(2) * ((((((((((((R(0.037037037037037035) * t12 + R(0.04)) * t12 + R(0.043478260869565216)) * t12 + R(0.047619047619047616)) * t12 + R(0.05263157894736842)) * t12 + R(0.058823529411764705)) * t12 + R(0.06666666666666667)) * t12 + R(0.07692307692307693)) * t12 + R(0.09090909090909091)) * t12 + R(0.1111111111111111)) * t12 + R(0.14285714285714285)) * t12 + R(0.2)) * t12 + R(0.3333333333333333));
+  } else {
+    t10 = t9 - std::log(t7 / t6);
+  }
+  const R t13 = R(1) / t6;
+  const R t14 = -(t6 * t10);
+  const R t15 = std::sqrt(t6 * R(6.283185307179586));
+  R t16;
+  if (t6 > R(100) && std::fabs(t8) < t6 * R(0.3)) {
+    const R t17 = std::copysign(std::sqrt(t10 * R(2)), t9);
+    t16 = std::erfc(-t17 * std::sqrt(t6 * R(0.5))) * R(0.5) - std::exp(t14) * ((((R(0.0007716049382716049) * t17 + R(-0.0026813271604938273)) * t17 + R(0.004133597883597883)) * t13 + ((((R(0.00020576131687242798) * t17 + R(-0.0009902263374485596)) * t17 + R(0.0026455026455026454)) * t17 + R(-0.003472222222222222)) * t17 + R(-0.001851851851851852))) * t13 + (((((((R(-2.185448510679992e-06) * t17 + R(3.919263178522438e-05)) * t17 + R(-0.0001787551440329218)) * t17 + R(0.0003527336860670194)) * t17 + R(0.0011574074074074073)) * t17 + R(-0.014814814814814815)) * t17 + R(0.08333333333333333)) * t17 + R(-0.3333333333333333))) / t15;
+  } else {
+    const R t18 = t6 + R(1);
+    R t19;
+    if (t6 > R(10)) {
+      const R t20 = t13 * t13;
+      t19 = std::exp(t14 - t13 * ((((((R(0.00641025641025641) * t20 + R(-0.0019175269175269176)) * t20 + R(0.0008417508417508417)) * t20 + R(-0.0005952380952380953)) * t20 + R(0.0007936507936507937)) * t20 + R(-0.002777777777777778)) * t20 + R(0.08333333333333333))) / t15;
+    } else {
+      t19 = std::pow(t7, t6) * std::exp(-t7) / std::tgamma(t18);
+    }
+    R t21;
+    if (t7 < t6 + R(5)) {
+      R t22 = R(1), t23 = R(1), t24 = t18;
+      for (;;) {
+        const R t25 = t23 * t7 / t24;
+        const R t26 = t22 + t25;
+        const R t27 = t24 + R(1);
+        const bool t28 = t25 > t26 * R(2.9802322387695312e-08);
+        t22 = t26;
+        t23 = t25;
+        t24 = t27;
+        if (!t28) break;
+      }
+      t21 = t19 * t22;
+    } else {
+      const R t29 = R(1) / (t8 + R(1));
+      R t30 = t29, t31 = R(HUGE_VAL), t32 = t29, t33 = R(1), t34 = R(1);
+      for (;;) {
+        const R t35 = t33 * (t6 - t33);
+        const R t36 = t8 + (t33 * R(2) + R(1));
+        const R t37 = R(1) / (t35 * t32 + t36);
+        const R t38 = t36 + t35 / t31;
+        const R t39 = t38 * t37;
+        const R t40 = t30 * t39;
+        const R t41 = t33 + R(1);
+        const bool t42 = std::fabs(t39 - R(1)) > R(1.1920928955078125e-07);
+        t30 = t40;
+        t31 = t38;
+        t32 = t37;
+        t33 = t41;
+        t34 = t39;
+        if (!t42) break;
+      }
+      t21 = R(1) - t19 * t6 * t30;
+    }
+    t16 = t21;
+  }
+  return t16 > R(1) ? R(1) : t16;
+}
+NUMJIT_INLINE double gammainc(double a, double x) {
+  using R = double;
+  const bool t1 = a > R(0);
+  const bool t2 = std::fabs(x) < R(HUGE_VAL);
+  if ((x == R(0) && t1) || (a == R(HUGE_VAL) && x >= R(0) && t2)) return R(0);
+  const bool t3 = std::fabs(a) < R(HUGE_VAL);
+  const bool t4 = x > R(0);
+  if ((a == R(0) && t4) || (x == R(HUGE_VAL) && a >= R(0) && t3)) return R(1);
+  const bool t5 = t1 && t3 && t4 && t2;
+  const R t6 = t5 ? a : R(NAN);
+  const R t7 = t5 ? x : R(NAN);
+  const R t8 = t7 - t6;
+  const R t9 = t8 / t6;
+  R t10;
+  if (std::fabs(t9) < R(0.4)) {
+    const R t11 = t9 / (t9 + R(2));
+    const R t12 = t11 * t11;
+    t10 = t9 * t11 - t11 * t12 * R(2) * ((((((((((((R(0.037037037037037035) * t12 + R(0.04)) * t12 + R(0.043478260869565216)) * t12 + R(0.047619047619047616)) * t12 + R(0.05263157894736842)) * t12 + R(0.058823529411764705)) * t12 + R(0.06666666666666667)) * t12 + R(0.07692307692307693)) * t12 + R(0.09090909090909091)) * t12 + R(0.1111111111111111)) * t12 + R(0.14285714285714285)) * t12 + R(0.2)) * t12 + R(0.3333333333333333));
+  } else {
+    t10 = t9 - std::log(t7 / t6);
+  }
+  const R t13 = R(1) / t6;
+  const R t14 = -(t6 * t10);
+  const R t15 = std::sqrt(t6 * R(6.283185307179586));
+  R t16;
+  if (t6 > R(100) && std::fabs(t8) < t6 * R(0.3)) {
+    const R t17 = std::copysign(std::sqrt(t10 * R(2)), t9);
+    t16 = std::erfc(-t17 * std::sqrt(t6 * R(0.5))) * R(0.5) - std::exp(t14) * ((((((((R(0.0002708782096718045) * t17 + R(-0.0005921664373536939)) * t17 + R(0.0005313079364639922)) * t13 + ((((R(6.797780477937208e-05) * t17 + R(-0.00019932570516188847)) * t17 + R(0.0002772753244959392)) * t17 + R(-6.972813758365857e-05)) * t17 + R(-0.00033679855336635813))) * t13 + ((((((R(1.1375726970678419e-05) * t17 + R(-3.968365047179435e-05)) * t17 + R(6.641498215465122e-05)) * t17 + R(-1.4638452578843418e-06)) * t17 + R(-0.0002990724803031902)) * t17 + R(0.0007840392217200666)) * t17 + R(-0.0008618882909167117))) * t13 + ((((((((R(1.4230900732435883e-06) * t17 + R(-5.6749528269915965e-06)) * t17 + R(1.1082654115347302e-05)) * t17 + R(-2.396505113867297e-07)) * t17 + R(-7.561801671883977e-05)) * t17 + R(0.00026772063206283885)) * t17 + R(-0.0004691894943952557)) * t17 + R(0.00022947209362139917)) * t17 + R(0.0006494341563786008))) * t13 + ((((((((((R(1.4280614206064242e-07) * t17 + R(-6.298992138380055e-07)) * t17 + R(1.3721957309062934e-06)) * t17 + R(3.423578734096138e-08)) * t17 + R(-1.2760635188618728e-05)) * t17 + R(5.2923448829120125e-05)) * t17 + R(-0.0001073665322636516)) * t17 + R(2.0093878600823047e-06)) * t17 + R(0.0007716049382716049)) * t17 + R(-0.0026813271604938273)) * t17 + R(0.004133597883597883))) * t13 + ((((((((((((R(1.1951628599778148e-08) * t17 + R(-5.752545603517705e-08)) * t17 + R(1.378633446915721e-07)) * t17 + R(4.647127802807434e-09)) * t17 + R(-1.6120900894563446e-06)) * t17 + R(7.64916091608111e-06)) * t17 + R(-1.8098550334489977e-05)) * t17 + R(-4.018775720164609e-07)) * t17 + R(0.00020576131687242798)) * t17 + R(-0.0009902263374485596)) * t17 + R(0.0026455026455026454)) * t17 + R(-0.003472222222222222)) * t17 + R(-0.001851851851851852))) * t13 + ((((((((((((((R(9.14769958223679e-10) * t17 + R(-4.382036018453353e-09)) * t17 + R(1.0261809784240309e-08)) * t17 + R(6.707853543401498e-09)) * t17 + R(-1.7665952736826078e-07)) * t17 + R(8.296711340953087e-07)) * t17 + R(-1.85406221071516e-06)) * t17 + R(-2.185448510679992e-06)) * t17 + R(3.919263178522438e-05)) * t17 + R(-0.0001787551440329218)) * t17 + R(0.0003527336860670194)) * t17 + R(0.0011574074074074073)) * t17 + R(-0.014814814814814815)) * t17 + R(0.08333333333333333)) * t17 + R(-0.3333333333333333))) / t15;
+  } else {
+    const R t18 = t6 + R(1);
+    R t19;
+    if (t6 > R(10)) {
+      const R t20 = t13 * t13;
+      t19 = std::exp(t14 - t13 * ((((((R(0.00641025641025641) * t20 + R(-0.0019175269175269176)) * t20 + R(0.0008417508417508417)) * t20 + R(-0.0005952380952380953)) * t20 + R(0.0007936507936507937)) * t20 + R(-0.002777777777777778)) * t20 + R(0.08333333333333333))) / t15;
+    } else {
+      t19 = std::pow(t7, t6) * std::exp(-t7) / std::tgamma(t18);
+    }
+    R t21;
+    if (t7 < t6 + R(5)) {
+      R t22 = R(1), t23 = R(1), t24 = t18;
+      for (;;) {
+        const R t25 = t23 * t7 / t24;
+        const R t26 = t22 + t25;
+        const R t27 = t24 + R(1);
+        const bool t28 = t25 > t26 * R(5.551115123125783e-17);
+        t22 = t26;
+        t23 = t25;
+        t24 = t27;
+        if (!t28) break;
+      }
+      t21 = t19 * t22;
+    } else {
+      const R t29 = R(1) / (t8 + R(1));
+      R t30 = t29, t31 = R(HUGE_VAL), t32 = t29, t33 = R(1), t34 = R(1);
+      for (;;) {
+        const R t35 = t33 * (t6 - t33);
+        const R t36 = t8 + (t33 * R(2) + R(1));
+        const R t37 = R(1) / (t35 * t32 + t36);
+        const R t38 = t36 + t35 / t31;
+        const R t39 = t38 * t37;
+        const R t40 = t30 * t39;
+        const R t41 = t33 + R(1);
+        const bool t42 = std::fabs(t39 - R(1)) > R(2.220446049250313e-16);
+        t30 = t40;
+        t31 = t38;
+        t32 = t37;
+        t33 = t41;
+        t34 = t39;
+        if (!t42) break;
+      }
+      t21 = R(1) - t19 * t6 * t30;
+    }
+    t16 = t21;
+  }
+  return t16 > R(1) ? R(1) : t16;
+}
+}  // namespace numjit_special
+namespace numjit_scope {
+namespace numjit {
+template <class S0, class S1>
+NUMJIT_INLINE ::numjit_special::if_numbers<S0, S1> gammainc(S0 x0, S1 x1) {
+  using R = ::numjit_special::if_numbers<S0, S1>;
+  return ::numjit_special::gammainc(static_cast<R>(x0), static_cast<R>(x1));
 }
 }
 }  // namespace numjit_scope
