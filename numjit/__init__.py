@@ -21,7 +21,8 @@ from numjit.value_and_grad import value_and_grad
 
 if TYPE_CHECKING:
     from numjit.ahead.operand import Operand
-    from numjit.torch.operator import TorchOp, torch_op
+    from numjit.operators import torch_op
+    from numjit.torch.operator import TorchOp
 
 if TYPE_CHECKING:  # a checker would refuse instances as annotations of functors' parameters
     bfloat16: Any
@@ -104,7 +105,7 @@ __all__ = [
 _LAZY = {
     "Operand": "numjit.ahead.operand",
     "TorchOp": "numjit.torch.operator",
-    "torch_op": "numjit.torch.operator",
+    "torch_op": "numjit.operators",
     "jiterator": "numjit.jiterator",
     "torch_sharding": "numjit.torch.sharding",
 }

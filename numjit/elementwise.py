@@ -5,34 +5,22 @@ from __future__ import annotations
 import functools
 import inspect
 import keyword
-import math
-import operator
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from numjit.arrays.stated import MOST_DIMENSIONS, MOST_ELEMENTS
-from numjit.call.arguments import Arguments, Nullary, named, no_array, read_arguments, require_classes
-from numjit.call.binding import RESERVED, Binder, check_defaults
-from numjit.call.planned import Call, Plan, fast_calls
-from numjit.errors import (
-    ArgumentError,
-    DeviceError,
-    FunctorError,
-    NumjitError,
-    kind_of,
-    shown,
-    without_frames,
-)
+from numjit.call.arguments import require_classes
+from numjit.call.binding import RESERVED, check_defaults
+from numjit.call.operation import Request
+from numjit.errors import ArgumentError, FunctorError, NumjitError, kind_of, without_frames
 from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.python import PythonFunctor
-from numjit.functor.signature import MISSING, signs_of, with_signs
+from numjit.functor.signature import MISSING
 from numjit.ground.checks import Checks, as_tuple, is_a
 from numjit.launcher.attach import FastCallable, launchable
-from numjit.torch import autograd
+from numjit.torch import recorded
 from numjit.torch.dispatch import (
-    dispatched,
     eager,
     hand_over,
     is_overridden,
@@ -40,18 +28,25 @@ from numjit.torch.dispatch import (
     is_traced,
     need_torch,
     profiled,
-    token,
 )
+from numjit.torch.watched import WatchedOperation
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
-    from numjit.call.detached import Detached
-    from numjit.call.warm import WarmPath
+    from numjit.functor.kinds import Functor
     from numjit.tools.inspection import Inspection
     from numjit.tools.prepared import Prepared
-    from numjit.torch.by_hand import Rule
+    from numjit.torch.rule import Rule
 
 __all__ = ["Elementwise", "elementwise"]
+
+
+def _call_operator(operation: WatchedOperation, bound: Sequence[Any], outs: Sequence[Any]) -> Any:
+    from numjit.torch.opaque import call_operator
+
+    return call_operator(operation, bound, outs)
+
+
+recorded.use_operators(_call_operator)
 
 
 class Elementwise(FastCallable):
@@ -60,61 +55,38 @@ class Elementwise(FastCallable):
     Copies are the instance itself, and the hash is by identity.
     """
 
-    def __init__(self, functor: Functor, options: dict[str, Any], *, gradients: tuple[int, ...] = ()) -> None:
+    def __init__(self, functor: Functor, options: dict[str, Any]) -> None:
         if not is_a(functor, CppFunctor | PythonFunctor) or "autotune" not in (
             options if type(options) is dict else ()
         ):
             raise FunctorError(
                 f"Elementwise is made of {kind_of(functor)} and {kind_of(options)}; call numjit.elementwise"
             )
-        self._functor = functor
-        self._options = options
+        self._operation = WatchedOperation(functor, options)
         self._source = functor.text if isinstance(functor, CppFunctor) else functor.fn
-        signature = functor.signature
-        clash = [p.name for p in signature.scalars if p.name in RESERVED]
-        if clash:
-            raise FunctorError(
-                f"{functor.name}: a scalar cannot be called {clash[0]!r}, which every call has "
-                "as a keyword; rename it"
-            )
-        self._binder = Binder(signature)
-        self._names = [p.name for p in (*signature.operands, *signature.scalars)]
-        self._operands = len(signature.operands)
-        self._raws = signature.raws
-        #: Without an operand to broadcast, a call has to say its result's shape.
-        self._nullary_only = len(self._raws) == self._operands
-        self._call = Call(
-            functor, self._names, self._operands, autotune=options["autotune"], gradients=gradients
-        )
-        #: Operations of the functor's derivatives; `numjit.torch.autograd.derived` fills it.
-        self.derivatives: dict[Any, Elementwise] = {}
-        #: The gradient written by hand, where there is one.
-        self.rule: Rule | None = None
-        #: A call of which only the arguments say what is computed.
-        self.plain_request = autograd.Request(self)
-        self._python = functor if isinstance(functor, PythonFunctor) else None
-        self._captures = self._python.current_captures() if self._python else ()
-        self._reads_signs: bool | None = None if self._python else False
-        #: What the functor that this one derives from captured, and this one, when both were looked at last.
-        self._in_step: tuple[Any, Any] = (None, None)
-        self._call.warm.fast = fast_calls(self, functor, functor.signature.defaults)
-        self._token = token(self)
-        #: Read the numbers that the functor captures, for tracers to guard on; made when first traced.
-        self._watchers: Any = None
+        self._fast = self._operation.hand_over(self, functor.signature.defaults)
+        #: By which traced code tells a functor that is captured from another.
+        self._token = self._operation.token
         self.__name__ = functor.name
         self.__signature__ = _call_signature(functor)
-        if self._python:
+        python = self._operation.python
+        if python:
             for name in ("__module__", "__qualname__", "__doc__"):
-                setattr(self, name, getattr(self._python.fn, name))
+                setattr(self, name, getattr(python.fn, name))
             # For `inspect`, doctest and whoever asks for the source; C++ text has none.
-            self.__wrapped__ = self._python.fn
+            self.__wrapped__ = python.fn
         else:
             self.__doc__ = f"Elementwise operation of the C++ functor {functor.name}."
 
     @property
     def __numjit_functor__(self) -> Functor:
         """The functor, for other functors that call this one."""
-        return self._functor
+        return self._operation.functor
+
+    @property
+    def __numjit_operation__(self) -> WatchedOperation:
+        """The engine's operation, for what is built on operations."""
+        return self._operation
 
     @launchable
     def __call__(
@@ -166,9 +138,9 @@ class Elementwise(FastCallable):
             from numjit.torch.compile import break_graph, call_outside, call_traced
 
             if plain:
-                traced = call_traced(self, operands, scalars, out)
+                traced = call_traced(self._operation, operands, scalars, out)
             else:
-                traced = break_graph(self, "without operands")
+                traced = break_graph(self._operation, "without operands")
             if traced is NotImplemented:
                 given = _given(scalars, out=out, shape=shape, like=like, dtype=dtype, device=device)
                 traced = call_outside(self, operands, given)
@@ -180,7 +152,9 @@ class Elementwise(FastCallable):
         if is_overridden(operands, scalars, others):
             given = _given(scalars, out=out, shape=shape, like=like, dtype=dtype, device=device)
             return hand_over(self, operands, scalars, others, given)
-        request = self.plain_request if plain else autograd.Request(self, shape, like, dtype, device)
+        request = self._operation.plain_request
+        if not plain:
+            request = Request(self._operation, shape, like, dtype, device)
         if is_profiled():
             with profiled(self.__name__, operands, scalars):
                 return self._run(request, operands, out, scalars)
@@ -189,125 +163,27 @@ class Elementwise(FastCallable):
         except NumjitError as error:
             raise without_frames(error) from error.__cause__
         except Exception:
-            given = {**dict(zip(self._names, operands, strict=False)), **scalars, "out": out, "like": like}
+            given = {
+                **dict(zip(self.parameter_names, operands, strict=False)),
+                **scalars,
+                "out": out,
+                "like": like,
+            }
             require_classes(self.__name__, given)
             raise
 
     @eager
     def _run(
-        self, request: autograd.Request, operands: Sequence[Any], out: Any, scalars: Mapping[str, Any]
-    ) -> Any:
-        """Run a call that torch is not reading: recorded, through its dispatcher, or by itself."""
-        plain = request.is_plain
-        self.refresh()
-        bound = self._binder.bind(operands, scalars)
-        key = None
-        if plain and out is None:
-            key = self._call.warm.key(self.meaning_of(bound), bound)
-            if key is not None:
-                result = self._call.warm.run(key, bound)
-                if result is not None:
-                    return result
-            else:
-                needed = autograd.needs_gradient(bound)
-                if needed:
-                    if self.rule is None:
-                        results = autograd.record_plain(request, bound)
-                    else:
-                        results = self._record(request, bound, None)
-                    return results[0] if len(results) == 1 else results
-                if needed is None:
-                    result = dispatched(self, bound)
-                    if result is not NotImplemented:
-                        return result
-        if key is None and autograd.is_recorded(bound):
-            results = self._record(request, bound, out)
-        elif out is not None and plain and (seen := dispatched(self, bound, out)) is not NotImplemented:
-            from numjit.torch.compile import stored
-
-            return stored(self, seen, out)
-        else:
-            results = self._compute(request, bound, out, key)
-        return results[0] if len(results) == 1 else results
-
-    def _record(self, request: autograd.Request, bound: Sequence[Any], out: Any) -> tuple[Any, ...]:
-        """Run a call that torch watches, with the gradient written by hand where there is one."""
-        rule = self.rule
-        if rule is None or out is not None:
-            return autograd.record(request, bound, out)
-
-        def forward(*operands: Any, **scalars: Any) -> tuple[Any, ...]:
-            return autograd.call(request, [*operands, *scalars.values()])
-
-        scalars = dict(zip(self._names[self._operands :], bound[self._operands :], strict=True))
-        return rule.record(forward, bound[: self._operands], scalars)
-
-    @functools.cached_property
-    def detached(self) -> Detached:
-        """Calls that record nothing, as torch's graph makes them; made when first needed."""
-        from numjit.call.detached import Detached
-
-        return Detached(self)
-
-    def compute_detached(
-        self, bound: Sequence[Any], key: tuple[Any, ...] | None, warm: WarmPath
-    ) -> tuple[Any, ...]:
-        """Run a call that records nothing the general way; `warm` keeps it for the next time."""
-        return self._compute(self.plain_request, bound, None, key, "torch", warm)
-
-    def compute(self, request: autograd.Request, bound: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a call on bound arguments without recording it: one tensor per output."""
-        if request.is_plain:
-            result = self.detached(*bound)
-            return result if isinstance(result, tuple) else (result,)
-        return self._compute(request, bound, None, None, "torch")
-
-    def compute_into(self, request: autograd.Request, bound: Sequence[Any], out: Any) -> tuple[Any, ...]:
-        """Run a call on bound arguments into given outputs, without recording it."""
-        return self._compute(request, bound, out, None)
-
-    @property
-    def gradients(self) -> tuple[int, ...]:
-        """Where the results are gradients, as of a derived functor's: the parameter of each."""
-        return self._call.gradients
-
-    def _compute(
         self,
-        request: autograd.Request,
-        bound: Sequence[Any],
+        request: Request[WatchedOperation],
+        operands: Sequence[Any],
         out: Any,
-        key: tuple[Any, ...] | None,
-        library: str | None = None,
-        warm: WarmPath | None = None,
-    ) -> tuple[Any, ...]:
-        """Run a call the general way; `warm` keeps it for the next time, where that is not the usual one."""
-        arguments, nullary = self._read(request, bound, out)
-        if library is not None:
-            arguments.library = library
-            nullary = None if nullary is None else nullary._replace(library=library)
-        offered = None
-        if request.is_plain and (library is None or warm is not None) and not is_a(out, tuple):
-            offered = bound
-        return self._call.run(arguments, out, nullary, key, offered, warm)
-
-    def _read(
-        self, request: autograd.Request, bound: Sequence[Any], out: Any = None
-    ) -> tuple[Arguments, Nullary | None]:
-        """Look at every argument of a call."""
-        name = self._functor.name
-        arguments = read_arguments(name, self._names, self._operands, bound, self._raws, request.zero_dim)
-        if self.reads_signs:
-            arguments.types = with_signs(arguments.types, arguments.values)
-        stated = (request.shape, request.like, request.dtype, request.device)
-        nullary = None
-        if self._nullary_only:
-            nullary = self._nullary(arguments, *stated, out)
-        elif any(value is not None for value in stated):
-            raise ArgumentError(
-                f"{name}(): shape, like, dtype and device are for functors without "
-                "operands to broadcast; leave them out"
-            )
-        return arguments, nullary
+        scalars: Mapping[str, Any],
+    ) -> Any:
+        """Make a call that torch is not reading."""
+        operation = self._operation
+        operation.refresh()
+        return recorded.run(request, operation.binder.bind(operands, scalars), out, self._fast)
 
     def backward(
         self,
@@ -346,7 +222,7 @@ class Elementwise(FastCallable):
         ArgumentError
             A gradient that does not take what it would be given, or none that is one.
         """
-        from numjit.torch.by_hand import rule_of
+        from numjit.torch.rule import rule_of
 
         check = Checks(f"{self.__name__}.backward()", ArgumentError)
         tensors = check.flag("tensors", tensors)
@@ -364,7 +240,8 @@ class Elementwise(FastCallable):
         require_classes(self.__name__, {"function": function})
         if not tensors and isinstance(function, str | types.FunctionType):
             function = elementwise(function)
-        self.rule = rule_of(self, function, tensors, save_for_backward, num_grad_inputs)
+        operation = self._operation
+        operation.rule = rule_of(operation, function, tensors, save_for_backward, num_grad_inputs)
         return function
 
     def inspect(
@@ -396,9 +273,10 @@ class Elementwise(FastCallable):
         """
         from numjit.tools.inspection import inspect_call
 
-        self.refresh()
-        request = autograd.Request(self, shape, like, dtype, device)
-        return inspect_call(request, self._binder.bind(operands, scalars))
+        operation = self._operation
+        operation.refresh()
+        request = Request(operation, shape, like, dtype, device)
+        return inspect_call(request, operation.binder.bind(operands, scalars))
 
     def derivative(self, *operands: Any, **scalars: Any) -> Inspection:
         """Return what the backward of a call does: the derived functor's plan and code.
@@ -422,13 +300,9 @@ class Elementwise(FastCallable):
         """
         from numjit.tools.inspection import inspect_derivative
 
-        self.refresh()
-        return inspect_derivative(self, self._binder.bind(operands, scalars))
-
-    def plan(self, request: autograd.Request, bound: Sequence[Any]) -> tuple[Arguments, Nullary | None, Plan]:
-        """Return what a call on bound arguments does, without running it."""
-        arguments, nullary = self._read(request, bound)
-        return arguments, nullary, self._call.plan(arguments, nullary)
+        operation = self._operation
+        operation.refresh()
+        return inspect_derivative(operation, operation.binder.bind(operands, scalars))
 
     def prepare(self, *operands: Any, out: Any = None, **scalars: Any) -> Prepared:
         """Plan and compile calls on operands like these, computing nothing, and return them as an operation.
@@ -452,18 +326,13 @@ class Elementwise(FastCallable):
         NumjitError
             As calls do.
         """
-        from numjit.call.outputs import GivenOutputs
         from numjit.tools.prepared import Prepared
 
-        self.refresh()
-        if self._nullary_only:
+        operation = self._operation
+        operation.refresh()
+        if operation.is_nullary:
             raise ArgumentError(f"{self.__name__}.prepare() needs operands to broadcast; call it instead")
-        bound = self._binder.bind(operands, scalars)
-        arguments = read_arguments(self._functor.name, self._names, self._operands, bound, self._raws)
-        require_classes(self.__name__, {"out": out})
-        count = len(self._functor.signature.outputs)
-        GivenOutputs(self.__name__, self._names, count).read(out)
-        return Prepared(self, bound, arguments, out)
+        return Prepared(self, operation, operation.binder.bind(operands, scalars), out)
 
     def module(self, **given: Any) -> Any:
         """Return the operation as a ``torch.nn.Module``, for ``torch.nn.Sequential`` and the like.
@@ -520,12 +389,13 @@ class Elementwise(FastCallable):
         ToolchainError
             torch is not installed.
         """
-        bound = self._binder.bind(operands, scalars)
-        require_classes(self.__name__, dict(zip(self._names, bound, strict=True)))
+        operation = self._operation
+        bound = operation.binder.bind(operands, scalars)
+        require_classes(self.__name__, dict(zip(operation.names, bound, strict=True)))
         need_torch(f"{self.__name__}.explain")
         from numjit.torch.compile import explain
 
-        return explain(self, bound, opaque=bool(self._options["opaque"]))
+        return explain(operation, bound, opaque=bool(operation.options["opaque"]))
 
     def device_function(self, *dtypes: Any, cc: tuple[int, int] | None = None) -> Any:
         """Return the functor as a device function for ``numba.cuda`` kernels, which inline it.
@@ -561,115 +431,24 @@ class Elementwise(FastCallable):
         from numjit.call.arguments import default_dtype
         from numjit.functor.device_function import argument_types
 
-        arguments = argument_types(self._functor, dtypes)
+        arguments = argument_types(self.functor, dtypes)
         if cc is None:
             from numjit.runtime import devices
 
             cc = devices.compute_capability(devices.current_device())
         else:
             cc = build.checked_capability(f"{self.__name__}.device_function()", cc)
-        return build.device_function(self._functor, arguments, default_dtype(), cc)
-
-    def refresh(self) -> None:
-        """Start anew where a captured variable or global was rebound since the last call."""
-        functor = self._python
-        if functor is None:
-            return
-        current, before = functor.current_captures(), self._captures
-        if len(current) != len(before) or not all(map(operator.is_, current, before)):
-            self._call.fingerprint = functor.fingerprint()
-            self._captures = current
-            self._reads_signs = None
-            if self._call.warm.fast:
-                self._call.warm.fast.forget()
-            detached = self.__dict__.get("detached")
-            if detached is not None:
-                detached.forget()
-            self._watchers = None
-
-    @property
-    def reads_signs(self) -> bool:
-        """Whether the signs of a call's ints are part of what is compiled."""
-        found = self._reads_signs
-        if found is None:
-            assert self._python is not None
-            found = self._reads_signs = self._python.reads_signs
-        return found
-
-    def meaning_of(self, bound: Sequence[Any]) -> Any:
-        """Return what decides beside its arguments' types what a call computes."""
-        fingerprint = self._call.fingerprint
-        return (fingerprint, signs_of(bound)) if self.reads_signs else fingerprint
-
-    def refresh_with(self, primal: Elementwise) -> None:
-        """Do the same, as the derivative of an operation that is refreshed: both capture the same."""
-        before, mine = self._in_step
-        captures = primal._captures
-        # Whoever found a change has put another tuple there.
-        if captures is not before or mine is not self._captures:
-            self.refresh()
-            self._in_step = captures, self._captures
-
-    def _nullary(
-        self, arguments: Arguments, shape: Any, like: Any, dtype: Any, device: Any, out: Any
-    ) -> Nullary:
-        from numjit import dtypes
-        from numjit.arrays.adapters import view
-        from numjit.arrays.allocate import output_library
-        from numjit.arrays.view import CPU, as_device
-
-        name = self._functor.name
-        given = [array for array in as_tuple(out) if array is not None]
-        pattern = like if like is not None else given[0] if given else None
-        label = "out" if like is None else "like"
-        try:
-            seen = None if pattern is None else view(pattern)
-        except NumjitError as error:
-            raise named(error, f"{name}(): {label}") from error.__cause__
-        if pattern is not None and seen is None:
-            raise ArgumentError(f"{name}(): {label} is {no_array(pattern)}")
-        if shape is None and seen is None:
-            raise ArgumentError(
-                f"{name}() has no operands to take a shape from; say shape= (and device=), like= or out="
-            )
-        size = tuple(seen.shape) if shape is None and seen is not None else _sizes(name, shape)
-        try:
-            where = as_device(device) if device is not None else None
-            stated = dtypes.as_dtype(dtype) if dtype is not None else None
-        except NumjitError as error:
-            raise named(error, f"{name}()") from None
-        where = where or (seen.device if seen is not None else arguments.device if arguments.arrays else CPU)
-        # 0-dim CPU arrays (scalars) have become numbers by now.
-        if any(a.device != where for a in arguments.arrays if a.shape or a.device.kind != "cpu") or any(
-            a.device != where for a in arguments.raws.values()
-        ):
-            raise DeviceError(
-                f"{name}(): the result is to be on {where} but arguments are on {arguments.device}; "
-                "move them to one device"
-            )
-        stored = stated if stated is not None else seen.dtype if like is not None and seen else None
-        library = output_library([seen] if seen is not None else arguments.arrays)
-        return Nullary(size, stored, where, library)
-
-    @property
-    def fingerprint(self) -> str:
-        """Identity of the functor's meaning, as of the last call."""
-        return self._call.fingerprint
-
-    @property
-    def is_nullary(self) -> bool:
-        """Whether a call has to say its result's shape: there is no operand to broadcast."""
-        return self._nullary_only
+        return build.device_function(self.functor, arguments, default_dtype(), cc)
 
     @property
     def parameter_names(self) -> list[str]:
         """Names of operands, then scalars."""
-        return list(self._names)
+        return list(self._operation.names)
 
     @property
     def functor(self) -> Functor:
         """The functor as numjit read it."""
-        return self._functor
+        return self._operation.functor
 
     @property
     def source(self) -> Any:
@@ -679,18 +458,19 @@ class Elementwise(FastCallable):
     @property
     def options(self) -> dict[str, Any]:
         """The keywords of `elementwise` that this was made with."""
-        return dict(self._options)
+        return dict(self._operation.options)
 
     def __repr__(self) -> str:
         return f"<numjit elementwise {self.__name__}{self.__signature__}>"
 
     def __reduce__(self) -> Any:
         module, qualname = getattr(self, "__module__", None), getattr(self, "__qualname__", None)
-        if self._python and module and qualname and _find(module, qualname) is self:
+        if self._operation.python and module and qualname and _find(module, qualname) is self:
             return _find, (module, qualname)
-        if type(self._functor) not in (CppFunctor, PythonFunctor):  # a derived one
-            return _derived, (self._functor, self._options, self.gradients, self.rule)
-        return _restore, (self._source, self._options, self.rule)
+        operation = self._operation
+        if type(operation.functor) not in (CppFunctor, PythonFunctor):  # a derived one
+            return _derived, (operation.functor, operation.options, operation.rule)
+        return _restore, (self._source, operation.options, operation.rule)
 
     def __copy__(self) -> Elementwise:
         return self
@@ -721,30 +501,14 @@ def _find(module: str, qualname: str) -> Any:
 
 def _restore(source: Any, options: dict[str, Any], rule: Rule | None = None) -> Any:
     made = elementwise(source, **options)
-    made.rule = rule
+    made.__numjit_operation__.rule = rule
     return made
 
 
-def _derived(
-    functor: Functor, options: dict[str, Any], gradients: tuple[int, ...], rule: Rule | None
-) -> Elementwise:
-    made = Elementwise(functor, options, gradients=gradients)
-    made.rule = rule
+def _derived(functor: Functor, options: dict[str, Any], rule: Rule | None) -> Elementwise:
+    made = Elementwise(functor, options)
+    made.__numjit_operation__.rule = rule
     return made
-
-
-def _sizes(name: str, shape: Any) -> tuple[int, ...]:
-    """Read ``shape=``: an int or a sequence of them."""
-    try:
-        sizes: Any = (operator.index(shape),)
-    except Exception:  # noqa: BLE001 - whatever its __index__ raises, it is no int
-        sizes = shape
-    size = Checks(f"{name}()", ArgumentError).sizes("shape", sizes, "an int or a tuple of ints")
-    if len(size) > MOST_DIMENSIONS:
-        raise ArgumentError(f"{name}(): shape has {len(size)} sizes; pass at most {MOST_DIMENSIONS}")
-    if max(size, default=0) > MOST_ELEMENTS or math.prod(size) > MOST_ELEMENTS:
-        raise ArgumentError(f"{name}(): shape {shown(size)} is more than memory holds; pass a smaller one")
-    return size
 
 
 def _call_signature(functor: Functor) -> inspect.Signature:

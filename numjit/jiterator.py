@@ -12,20 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numjit.cache import digest
-from numjit.call.arguments import default_dtype, read_arguments
-from numjit.call.binding import Binder, check_defaults
-from numjit.call.planned import Call
+from numjit.call.arguments import default_dtype
+from numjit.call.binding import check_defaults
 from numjit.dtypes import DType
-from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, KeywordError, NumjitError, without_frames
 from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.ground.checks import Checks
-from numjit.launcher.attach import FastCallable, FastCalls, launchable
+from numjit.launcher.attach import FastCallable, launchable
 from numjit.semantics import result_type
 from numjit.torch.compile import call_outside, call_traced
 from numjit.torch.dispatch import (
-    dispatched,
     eager,
     hand_over,
     is_overridden,
@@ -33,6 +30,8 @@ from numjit.torch.dispatch import (
     is_traced,
     profiled,
 )
+from numjit.torch.recorded import dispatched
+from numjit.torch.watched import WatchedOperation
 
 __all__ = ["create_jit_fn", "create_multi_output_jit_fn"]
 
@@ -97,15 +96,9 @@ class _JittedFunction(FastCallable):
         self.__name__ = self.kernel_name = functor.name
         if len(functor.signature.raws) == len(functor.signature.operands):
             raise FunctorError(f"{functor.name} takes no tensor; use numjit.elementwise with shape= instead")
-        self._binder = Binder(functor.signature)
-        self._names = [p.name for p in (*functor.signature.operands, *functor.signature.scalars)]
-        self._call = Call(functor, self._names, len(functor.signature.operands))
-        count = len(functor.signature.operands)  # no tensor may be given by name
-        self._call.warm.fast = FastCalls(
-            self, [*[None] * count, *self._names[count:]], count, functor.signature.defaults, detached=True
-        )
-        #: What a traced call calls: the same functor as one operator.
-        self._operation = Elementwise(functor, {"autotune": False, "opaque": True})
+        self._operation = WatchedOperation(functor, {"autotune": False, "opaque": True})
+        # No tensor may be given by name, and none is recorded.
+        self._fast = self._operation.hand_over(self, functor.signature.defaults, by_name=False)
 
     @launchable
     def __call__(self, *tensors: Any, **kwargs: Any) -> Any:
@@ -139,24 +132,25 @@ class _JittedFunction(FastCallable):
     @eager
     def _run(self, tensors: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run a call that torch is not reading."""
-        name, operands = self._functor.name, len(self._functor.signature.operands)
-        bound = self._binder.bind(tensors, kwargs)
-        warm = self._call.warm
-        key = warm.key(self._call.fingerprint, bound, detached=True)
+        operation = self._operation
+        bound = operation.binder.bind(tensors, kwargs)
+        key = operation.key(bound, detached=True)
         if key is not None:
-            result = warm.run(key, bound)
+            result = operation.repeat(key, bound, fast=self._fast)
             if result is not None:
                 return result
         else:
-            seen = dispatched(
-                self._operation, [t.detach() if hasattr(type(t), "detach") else t for t in bound]
-            )
+            seen = dispatched(operation, [t.detach() if hasattr(type(t), "detach") else t for t in bound])
             if seen is not NotImplemented:
                 return seen
-        arguments = read_arguments(name, self._names, operands, bound, self._functor.signature.raws)
+        request = operation.plain_request
+        arguments, _ = operation.read(request, bound)
+        fast = None
         if self._check_scalars(arguments.types, arguments.values):
             key = None  # whether to warn depends on the value
-        results = self._call.run(arguments, None, None, key, bound if key is not None else None)
+        elif key is not None:
+            fast = self._fast
+        results = operation.compute(request, bound, key=key, fast=fast)
         return results[0] if len(results) == 1 else results
 
     def _check_scalars(self, types: Sequence[ArgumentType], values: Sequence[Any]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numjit.ahead.layouts import LAYOUTS, operands_of
 from numjit.ahead.signatures import common_shell, describe, shell_for, specialise
-from numjit.ahead.warmup import Warmed
+from numjit.ahead.warmed import Warmed
 from numjit.ahead.workers import ShellWorkers
 from numjit.cache import default_store
 from numjit.call import build
@@ -23,8 +23,8 @@ from numjit.ground.apart import Task
 from numjit.ground.checks import is_a
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
     from numjit.dtypes import DType
+    from numjit.functor.kinds import Functor
     from numjit.functor.signature import Specialisation
     from numjit.kernels.spec import ShellSpec
 

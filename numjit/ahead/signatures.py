@@ -23,8 +23,8 @@ from numjit.plan.coalesce import coalesce
 from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
     from numjit.dtypes import DType
+    from numjit.functor.kinds import Functor
 
 __all__ = ["Described", "common_shell", "describe", "shell_for", "specialise"]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from numjit.ahead.warmed import Warmed
 from numjit.dtypes import as_dtype
 from numjit.errors import ArgumentError, kind_of
 from numjit.ground.checks import Checks
 
 if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
+    from numjit.functor.kinds import OfFunctor
 
 __all__ = ["Warmed", "warmup"]
 
@@ -21,27 +22,8 @@ INPUTS = (1, 2, 3)
 _MOST_INPUTS = 4095
 
 
-class Warmed(NamedTuple):
-    """What `warmup` did.
-
-    Attributes
-    ----------
-    built, found
-        How many shells, kernels and CPU loops were compiled, and how many were on disk already.
-    seconds
-        How long it took.
-    """
-
-    built: int
-    found: int
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"built {self.built}, found {self.found} on disk, in {self.seconds:.1f} s"
-
-
 def warmup(
-    functor: Elementwise | None = None,
+    functor: OfFunctor | None = None,
     *signatures: Sequence[Any],
     scalars: Mapping[str, Any] | None = None,
     targets: Any = None,

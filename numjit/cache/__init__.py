@@ -2,6 +2,6 @@
 
 from numjit.cache.disk import DiskStore, default_store
 from numjit.cache.keys import digest
-from numjit.cache.memory import Memo
+from numjit.cache.memory import Bounded, Memo
 
-__all__ = ["DiskStore", "Memo", "default_store", "digest"]
+__all__ = ["Bounded", "DiskStore", "Memo", "default_store", "digest"]

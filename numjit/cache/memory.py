@@ -1,16 +1,48 @@
-"""A bounded in-memory store that builds each missing entry once, however many threads ask."""
+"""Bounded stores in memory: one that builds each missing entry once, and one for what every call looks up."""
 
 from __future__ import annotations
 
 import collections
+import random
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from numjit.ground.apart import lock
 
-__all__ = ["Memo"]
+__all__ = ["Bounded", "Memo"]
 
+K = TypeVar("K")
 V = TypeVar("V")
+
+
+class Bounded(dict[K, V]):
+    """A dictionary of at most `limit` entries for what every call looks up; looking up costs nothing more.
+
+    Where it is full, an eighth of its entries go, by chance. To know which were used last would cost each
+    call, and would miss every call of a loop over somewhat more keys than there is room for; so would keeping
+    the newest. By chance such a loop finds most of its keys.
+
+    Parameters
+    ----------
+    limit
+        Entries kept at most.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+        self._chance = random.Random(limit)  # noqa: S311 - which entry goes is no secret
+        self._lock = lock()
+
+    def keep(self, key: K, value: V) -> list[V]:
+        """Add an entry; returns those that had to go."""
+        with self._lock:
+            gone: list[V] = []
+            if len(self) >= self.limit and key not in self:
+                leaving = self._chance.sample(list(self), -(-self.limit // 8))
+                gone.extend(map(self.pop, leaving))
+            self[key] = value
+            return gone
 
 
 class Memo(Generic[V]):

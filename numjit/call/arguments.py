@@ -6,7 +6,7 @@ import array
 import dataclasses
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from numjit import dtypes
 from numjit.arrays.adapters import view
@@ -21,16 +21,7 @@ from numjit.semantics import Category, contiguous_strides
 if TYPE_CHECKING:
     from numjit.dtypes import DType
 
-__all__ = ["Arguments", "Nullary", "default_dtype", "named", "no_array", "read_arguments", "require_classes"]
-
-
-class Nullary(NamedTuple):
-    """What ``shape``, ``dtype`` and ``device`` (or ``like``) say of a call without operands to broadcast."""
-
-    shape: tuple[int, ...]
-    dtype: DType | None
-    device: Device
-    library: str
+__all__ = ["Arguments", "default_dtype", "named", "no_array", "read_arguments", "require_classes"]
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -20,6 +20,7 @@ from numjit.errors import (
     shown,
 )
 from numjit.functor.cpp.functor import CppFunctor, set_return_type_prober
+from numjit.functor.kinds import Functor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.ground.apart import apart, runs_apart
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from numjit.dtypes import DType
 
 __all__ = [
-    "Functor",
     "build_kernel",
     "check_functor",
     "compile_target",
@@ -51,7 +51,6 @@ __all__ = [
     "specialise",
 ]
 
-Functor = CppFunctor | PythonFunctor
 Target = Literal["cuda", "cpu"]
 _MINIMUM_CC = (7, 5)
 #: Loaded kernels kept; each is some 10 KB of device memory.
@@ -267,7 +266,7 @@ def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
     found = default_store().load(key, ".shell", _read_shell)
     if found is not None:
         return found
-    from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
+    from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
 
     with collection_paused(), numba_cuda_ready():
         from numba.core import types

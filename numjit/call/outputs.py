@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numjit.arrays.adapters import writable_view
 from numjit.arrays.stated import ADDRESSES
 from numjit.arrays.view import ArrayView, Device
 from numjit.errors import BroadcastError, DeviceError, OutputError, OverlapError
 from numjit.ground.checks import as_tuple
-from numjit.semantics import Extent, Overlap, broadcast_strides, can_cast, classify, has_internal_overlap
+from numjit.semantics import (
+    Extent,
+    Overlap,
+    bounds,
+    broadcast_strides,
+    can_cast,
+    classify,
+    has_internal_overlap,
+    walk,
+)
 
 if TYPE_CHECKING:
     from numjit.call.arguments import Arguments
     from numjit.dtypes import DType
 
-__all__ = ["GivenOutputs"]
+__all__ = ["GivenOutputs", "Reach", "is_apart", "reach_of"]
 
 
 class GivenOutputs:
@@ -133,6 +142,78 @@ class GivenOutputs:
                         f"{self._name}(): {label} shares memory with raw operand {self._names[k]!r}, any "
                         "element of which may be read at any time; pass an array of its own"
                     )
+
+
+class Reach(NamedTuple):
+    """The bytes that an array of a call covers, counted from its address.
+
+    Attributes
+    ----------
+    place
+        Of the array's address among those of the call, outputs first.
+    low, high
+        The first byte, and the one after the last.
+    same
+        Places of given outputs with the same elements at the same places, so that both may be one array.
+    """
+
+    place: int
+    low: int
+    high: int
+    same: frozenset[int] = frozenset()
+
+
+def reach_of(
+    shape: tuple[int, ...], outs: Sequence[ArrayView | None], operands: Sequence[ArrayView | None]
+) -> tuple[tuple[Reach, ...], tuple[Reach, ...]]:
+    """Return what given outputs and operands reach, for `is_apart`.
+
+    Parameters
+    ----------
+    shape
+        Of the results.
+    outs
+        Each output, None where the call makes it.
+    operands
+        Those that the call reads from memory.
+    """
+    walks: dict[int, tuple[int, list[tuple[int, int]]]] = {}
+    given, read = [], []
+    for place, seen in enumerate(outs):
+        if seen is not None:
+            extent = _extent(seen)
+            walks[place] = extent.itemsize, walk(extent)
+            low, high = bounds(extent)
+            given.append(Reach(place, low - seen.pointer, high - seen.pointer))
+    for place, seen in enumerate(operands, len(outs)):
+        assert seen is not None
+        extent = _extent(seen, shape)
+        own = extent.itemsize, walk(extent)
+        low, high = bounds(extent)
+        same = frozenset(k for k, other in walks.items() if other == own)
+        read.append(Reach(place, low - seen.pointer, high - seen.pointer, same))
+    return tuple(given), tuple(read)
+
+
+def is_apart(reach: tuple[tuple[Reach, ...], tuple[Reach, ...]], pointers: Sequence[int]) -> bool:
+    """Whether a call made before may write its given outputs at these addresses.
+
+    False also stands for arrays between whose bytes others' lie: `GivenOutputs.check_overlap` tells.
+    """
+    given, read = reach
+    for k, out in enumerate(given):
+        start = pointers[out.place]
+        low, high = start + out.low, start + out.high
+        for other in given[:k]:
+            address = pointers[other.place]
+            if low < address + other.high and address + other.low < high:
+                return False
+        for other in read:
+            address = pointers[other.place]
+            meets = low < address + other.high and address + other.low < high
+            if meets and (address != start or out.place not in other.same):
+                return False
+    return True
 
 
 def _extent(seen: ArrayView, shape: tuple[int, ...] | None = None) -> Extent:

@@ -15,19 +15,18 @@ import numpy as np
 
 from numjit.arrays.adapters import protocol_reader
 from numjit.arrays.allocate import allocator
-from numjit.arrays.numpy_arrays import address_of, to_numpy_dtype
+from numjit.arrays.numpy_arrays import address_of
 from numjit.arrays.streams import LEGACY_STREAM, launch_stream, producers
 from numjit.arrays.view import CPU, FIRST_ADDRESS
+from numjit.call.outputs import is_apart
 from numjit.errors import NumjitError
 from numjit.runtime.streams import wait_for
-from numjit.semantics.strides import contiguous_strides
 
 if TYPE_CHECKING:
     from numjit.arrays.view import ArrayView
-    from numjit.call.warm import Entry
-    from numjit.launcher.attach import FastCalls
+    from numjit.call.record import Plan
 
-__all__ = ["INT64", "NUMBERS", "Seen", "key", "maker", "ordered_stream", "run"]
+__all__ = ["INT64", "NUMBERS", "Seen", "key", "ordered_stream", "run"]
 
 #: Numbers of which the type alone is part of a key; ints too, below this.
 INT64 = 1 << 63
@@ -55,6 +54,14 @@ def _peek_cupy(array: Any) -> tuple[Any, ...] | None:
     if pointer < FIRST_ADDRESS:
         return None
     return "cupy", array.dtype, array.shape, array.strides, pointer & 15, memory.device_id
+
+
+def _peek_output(array: Any) -> tuple[Any, ...] | None:
+    """Return what a plan depends on of an array that is to be written; None where it must be read in full."""
+    peek, _ = _peeks.get(type(array)) or _peek_of(type(array))
+    if peek is None or (peek is _peek_numpy and not array.flags.writeable):
+        return None
+    return peek(array)
 
 
 def _address_cupy(array: Any) -> int:
@@ -87,7 +94,9 @@ def _peek_of(kind: type) -> _Looks:
     return found
 
 
-def key(meaning: Any, default_dtype: Any, bound: Sequence[Any], *, protocols: bool) -> tuple[Any, ...] | None:
+def key(
+    meaning: Any, default_dtype: Any, bound: Sequence[Any], outs: Sequence[Any] | None, *, protocols: bool
+) -> tuple[Any, ...] | None:
     """Return the key of a call on arrays of one of the libraries and numbers, or None for any other.
 
     Parameters
@@ -98,6 +107,8 @@ def key(meaning: Any, default_dtype: Any, bound: Sequence[Any], *, protocols: bo
         torch's, or None where torch is not loaded.
     bound
         One value a parameter.
+    outs
+        The given outputs, None for one that the call makes; None where it makes them all.
     protocols
         Whether arrays that only speak a protocol are looked at.
     """
@@ -132,6 +143,14 @@ def key(meaning: Any, default_dtype: Any, bound: Sequence[Any], *, protocols: bo
             return None
         library = seen[0]
         made += seen
+    for obj in outs or ():
+        if obj is None:
+            made.append(None)
+            continue
+        seen = _peek_output(obj) if not views else None
+        if seen is None or seen[0] != library:
+            return None
+        made += seen
     if not views:
         return tuple(made)
     found = Seen(made)
@@ -148,37 +167,40 @@ def _all_speak(bound: Sequence[Any]) -> bool:
     return True
 
 
-def run(entry: Entry, bound: Sequence[Any], key: tuple[Any, ...], fast: FastCalls | None) -> Any:
-    """Repeat a call of this key: its result, or a tuple of several; `fast` is offered such calls."""
-    if entry.allocation is None:
-        entry.allocation = _allocation(entry)
+def run(plan: Plan, bound: Sequence[Any], outs: Sequence[Any] | None, key: tuple[Any, ...]) -> Any:
+    """Repeat a call of this key: its result, or a tuple of several; None where its outputs may overlap."""
+    if plan.allocation is None:
+        plan.allocation = _allocation(plan)
     views = key.views if isinstance(key, Seen) else None
-    stream = 0 if entry.runner is not None else _stream(entry, key)
-    made = [allocate(stream) for allocate in entry.allocation]
+    address = address_of if plan.library == "numpy" else _address_cupy
+    stream = 0 if plan.runner is not None else _stream(plan, key)
+    made = [
+        allocate(stream) if outs is None or outs[k] is None else (outs[k], address(outs[k]))
+        for k, allocate in enumerate(plan.allocation)
+    ]
     pointers = [pointer for _, pointer in made]
     if views is not None:
         pointers += [seen.pointer for seen in views]
     else:
-        address = address_of if entry.library == "numpy" else _address_cupy
-        pointers += [address(bound[k]) for k in entry.memory]
-    if entry.runner is not None:
-        entry.compute(pointers, bound)
+        pointers += [address(bound[k]) for k in plan.memory]
+    if plan.reach is not None and not is_apart(plan.reach, pointers):
+        return None
+    if plan.runner is not None:
+        plan.compute(pointers, bound)
     else:
-        entry.launch(pointers, bound, stream)
-        if entry.maker is not None and entry.fast is not False and fast is not None and fast.wants(entry):
-            entry.fast = fast.offer(bound, None, entry)
+        plan.launch(pointers, bound, stream)
     return made[0][0] if len(made) == 1 else tuple([array for array, _ in made])
 
 
-def _stream(entry: Entry, key: tuple[Any, ...]) -> int:
+def _stream(plan: Plan, key: tuple[Any, ...]) -> int:
     """Return the stream of a call on a GPU, as `ordered_stream` does where arrays name streams."""
     if not isinstance(key, Seen):
-        return sys.modules["cupy"].cuda.get_current_stream(entry.device_index).ptr  # type: ignore[no-any-return]
-    if not key.ordered and entry.results == "torch":
-        return sys.modules["torch"]._C._cuda_getCurrentRawStream(entry.device_index)  # type: ignore[no-any-return]
-    if not key.ordered and entry.library == entry.results == "numba":
+        return sys.modules["cupy"].cuda.get_current_stream(plan.device.index).ptr  # type: ignore[no-any-return]
+    if not key.ordered and plan.results == "torch":
+        return sys.modules["torch"]._C._cuda_getCurrentRawStream(plan.device.index)  # type: ignore[no-any-return]
+    if not key.ordered and plan.library == plan.results == "numba":
         return LEGACY_STREAM
-    return ordered_stream(key.views, entry.device_index, entry.results)
+    return ordered_stream(key.views, plan.device.index, plan.results)
 
 
 def ordered_stream(views: Sequence[ArrayView], device_index: int, output_library: str) -> int:
@@ -192,25 +214,16 @@ def ordered_stream(views: Sequence[ArrayView], device_index: int, output_library
     return stream
 
 
-def _allocation(entry: Entry) -> list[Callable[[int], tuple[Any, int]]]:
+def _allocation(plan: Plan) -> list[Callable[[int], tuple[Any, int]]]:
     """Return what makes each result, with its address."""
-    shape, strides, device = entry.shape, entry.strides, entry.device
-    if entry.results != "torch":
-        return [allocator(entry.results, shape, strides, dtype, device) for dtype in entry.outputs]
-    new = sys.modules["torch"].empty_strided
+    shape, strides, device = plan.shape, plan.strides, plan.device
+    if plan.results != "torch":
+        return [allocator(plan.results, shape, strides, dtype, device) for dtype in plan.outputs]
+    torch = sys.modules["torch"]
+    new, where = torch.empty_strided, torch.device(str(device))
 
     def make(dtype: Any, _stream: int) -> tuple[Any, int]:
-        made = new(shape, strides, dtype=dtype, device=device)
+        made = new(shape, strides, dtype=dtype, device=where)
         return made, made.data_ptr()
 
-    return [functools.partial(make, dtype) for dtype in entry.outputs]
-
-
-def maker(plan: Any) -> tuple[Any, list[tuple[Any, ...]]] | None:
-    """Return what makes a plan's results where they are CuPy's, and with which arguments.
-
-    None where these are no arrays in C order.
-    """
-    if plan.strides != contiguous_strides(plan.shape):
-        return None
-    return sys.modules["cupy"].ndarray, [(plan.shape, to_numpy_dtype(dtype)) for dtype in plan.outputs]
+    return [functools.partial(make, getattr(torch, dtype.name)) for dtype in plan.outputs]

@@ -15,7 +15,7 @@ from numjit.ground.numba_ready import numba_ready
 from numjit.semantics.category import Category
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
+    from numjit.functor.kinds import Functor
 
 __all__ = ["argument_types", "declare"]
 
@@ -89,12 +89,12 @@ def declare(functor: Functor, specialisation: Specialisation, code: bytes, symbo
 
 
 def _declare(functor: Functor, specialisation: Specialisation, code: bytes, symbol: str) -> Any:
-    from numjit.toolchain.numba_cuda import numba_cuda_ready
+    from numjit.ground.numba_cuda import numba_cuda_ready
 
     with numba_cuda_ready() as cuda:
         from numba.cuda.cudadrv.linkable_code import LTOIR
 
-        from numjit.functor.scalars.types import native_type
+        from numjit.rules.types import native_type
 
         arguments = [
             _array_type(functor.name, specialisation.arguments[k].dtype)

@@ -6,13 +6,11 @@ Those of derivatives are only found in functions that numjit writes (`numjit.fun
 from __future__ import annotations
 
 import typing
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from numjit.dtypes import as_dtype
 from numjit.errors import FunctorError, UnsupportedDtypeError, shown
-
-if TYPE_CHECKING:
-    from numjit.functor.python import PythonFunctor
+from numjit.functor.signature import WrittenInPython
 
 __all__ = ["Direction", "Primal", "Raw", "index", "pull", "push", "raw", "seed"]
 
@@ -113,11 +111,11 @@ class Primal:
         Whether the number of the element follows them.
     """
 
-    def __init__(self, functor: PythonFunctor, indexed: bool) -> None:
+    def __init__(self, functor: WrittenInPython, indexed: bool) -> None:
         self.functor, self.indexed = functor, indexed
 
     @property
-    def __numjit_functor__(self) -> PythonFunctor:
+    def __numjit_functor__(self) -> WrittenInPython:
         return self.functor
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from numjit.dtypes import DType
-from numjit.semantics.category import Category
+from numjit.semantics.category import ArgumentType, Category
 
 __all__ = [
     "MISSING",
@@ -18,6 +20,7 @@ __all__ = [
     "Signature",
     "SignedNumber",
     "Specialisation",
+    "WrittenInPython",
     "signs_of",
     "with_signs",
 ]
@@ -90,28 +93,6 @@ class Signature(NamedTuple):
     def raws(self) -> frozenset[int]:
         """Positions of the raw operands."""
         return frozenset(k for k, parameter in enumerate(self.operands) if parameter.raw)
-
-
-class ArgumentType(NamedTuple):
-    """The type of one argument of a call.
-
-    For `Category.NUMBER` the dtype only names the kind: bool, int64 (uint64 where the value needs
-    it), float64 or complex128.
-    """
-
-    dtype: DType
-    category: Category
-
-    @property
-    def negative(self) -> bool | None:
-        """Whether it is a negative int; None where that is no part of the type (see `SignedNumber`)."""
-        return None
-
-    @property
-    def shown(self) -> str:
-        """Stable text of it."""
-        sign = "" if self.negative is None else "-" if self.negative else "+"
-        return f"{self.dtype}:{int(self.category)}{sign}"
 
 
 class SignedNumber(ArgumentType):
@@ -189,3 +170,29 @@ class Specialisation(NamedTuple):
         pairs = zip(self.arguments, self.inputs, strict=True)
         shown = ",".join(f"{a.shown}>{taken}" for a, taken in pairs)
         return f"({shown})->({','.join(map(str, self.outputs))})@{self.default_dtype}"
+
+
+class WrittenInPython(Protocol):
+    """What the compiler of Python functors needs of one.
+
+    Attributes
+    ----------
+    fn
+        The function of one element.
+    name, signature
+        As of every functor.
+    python_signature
+        The function's own signature, with the defaults that were given for its scalars.
+    """
+
+    fn: types.FunctionType
+    name: str
+    signature: Signature
+    python_signature: inspect.Signature
+
+    @property
+    def uses_index(self) -> bool:
+        """Whether the functor takes the number of the element."""
+
+    def input_dtypes(self, arguments: tuple[ArgumentType, ...], default_dtype: DType) -> tuple[DType, ...]:
+        """Return the dtype that each argument is converted to before the functor sees it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +13,12 @@ from numjit import config
 from numjit.ground.apart import Task, lock
 
 if TYPE_CHECKING:
-    from numjit.call.warm import Entry
+    from numjit.launcher.interface import PlannedCall
     from numjit.launcher.records import FunctorRecord
 
-__all__ = ["FastCallable", "FastCalls", "Launcher", "build", "launchable", "wait"]
+__all__ = ["FastCallable", "FastCalls", "Launcher", "build", "launchable", "obstacle", "wait"]
+
+_log = logging.getLogger("numjit")
 
 
 def launchable(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,10 +63,6 @@ class Launcher:
         # Classes refer to the code for good: objects may call when numjit's modules are torn down already.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
-    def use_cupy(self) -> None:
-        """Answer calls on CuPy's arrays, too."""
-        self._table.use_cupy(sys.modules["cupy"])
-
     @property
     def function_offsets(self) -> tuple[int, int, int]:
         """Offsets of code, defaults and keyword defaults in a function."""
@@ -83,35 +83,55 @@ class Launcher:
 
 
 class _Process:
-    """What this process has: the launcher, and the task that builds it or did."""
+    """What this process has: the launcher or why it has none, and the task that builds it or did."""
 
     def __init__(self) -> None:
         self.launcher: Launcher | None = None
+        self.obstacle = "nothing has asked for it"
         self.task: Task[None] | None = None
         self.lock = lock()
+
+    def off(self, obstacle: str, *, unexpected: bool = False) -> None:
+        """Keep why there is no launcher, and log what was not known before."""
+        if obstacle != self.obstacle:
+            self.obstacle = obstacle
+            _log.info("the launcher is off: %s", obstacle, exc_info=unexpected)
 
 
 _process = _Process()
 
 
-def build() -> Launcher | None:
-    """Compile or load the launcher and use it from now on; None where this process cannot have one."""
+def obstacle() -> str:
+    """Return why this process has no launcher (its calls take Python's warm path); empty where it has one.
+
+    It is made once something has asked for it: `wait`, or the second call of an operation on a GPU.
+    """
+    return "" if _process.launcher is not None else _process.obstacle
+
+
+def build() -> Launcher:
+    """Compile or load the launcher and use it from now on.
+
+    Raises
+    ------
+    UnavailableError
+        This process cannot have one.
+    """
     torch: Any = sys.modules["torch"]
     from numjit.launcher import machine
     from numjit.launcher.offsets import find_offsets, word
     from numjit.launcher.process import process_table
+    from numjit.launcher.tested import require_tested
 
+    require_tested(str(torch.__version__))
     offsets = find_offsets(FastCallable, torch)
-    if offsets is None:
-        return None
     classes = _subclasses(FastCallable)
     table = process_table(torch, offsets, slot_call=word(id(_Called) + offsets.type_call))
-    if table is None:
-        return None
     made = Launcher(machine.load(), table, offsets)
     for cls in classes:
         made.take_over(cls)
     _process.launcher = made
+    _log.info("the launcher is on: torch %s, Python %s", torch.__version__, sys.version.split()[0])
     return made
 
 
@@ -128,21 +148,30 @@ def _subclasses(cls: type) -> list[type]:
 
 def _build_quietly() -> None:
     try:
-        build()
-    except Exception as error:  # noqa: BLE001 - calls go on as before; whoever debugs can ask
-        FastCalls.failure = error
+        from numjit.launcher.tested import UnavailableError
+
+        try:
+            build()
+        except UnavailableError as error:
+            _process.off(str(error))
+    except Exception as error:  # noqa: BLE001 - calls go on as before; whoever asks is told
+        _process.off(f"{type(error).__name__}: {error}", unexpected=True)
 
 
 def request() -> Launcher | None:
     """Return the launcher where it is ready; else see that a thread builds it, once a process."""
-    if _process.launcher is None and _process.task is None and config.launcher():
+    if _process.launcher is None and _process.task is None:
+        if not config.launcher():
+            _process.off("NUMJIT_LAUNCHER says so")
+            return None
         with _process.lock:
             if _process.task is None:
+                _process.obstacle = "it is being made"
                 task = Task(_build_quietly)
                 try:
                     task.start()
                 except RuntimeError as error:  # no more threads, or the interpreter is about to end
-                    FastCalls.failure = error
+                    _process.off(str(error))
                     return None
                 _process.task = task
     return _process.launcher
@@ -177,9 +206,6 @@ class FastCalls:
         Whether its calls never record gradients.
     """
 
-    #: Why there is no launcher, where building it went wrong.
-    failure: Exception | None = None
-
     def __init__(
         self,
         operation: FastCallable,
@@ -199,6 +225,8 @@ class FastCalls:
         self._by_value = by_value
         self._detached = detached
         self._record: FunctorRecord | None = None
+        #: What became of calls that were offered: False for no, else how often plans had been forgotten.
+        self._answers: weakref.WeakKeyDictionary[PlannedCall, int | bool] = weakref.WeakKeyDictionary()
         self._watching = False
         self._asked = False
         self._lock = lock()
@@ -215,38 +243,37 @@ class FastCalls:
             if self._record is not None:
                 self._record.forget()
 
-    def wants(self, entry: Entry) -> bool:
-        """Whether a call is to be offered: it never was, or what came of it is forgotten."""
-        if entry.fast is None:
-            return True
-        return entry.fast and self._record is not None and entry.generation != self._record.generation
-
-    def offer(self, bound: Sequence[Any], out: Any, entry: Entry) -> bool | None:
+    def offer(self, bound: Sequence[Any], out: Any, planned: PlannedCall) -> bool | None:
         """Let the launcher answer calls like this one; answers whether it will, None while there is none.
 
         Parameters
         ----------
         bound, out
             The call's arguments.
-        entry
-            What it did, on a GPU.
+        planned
+            What it did.
         """
+        if planned.kernel is None or planned.library != "torch":
+            return False
         if sys.is_finalizing():  # nothing can be imported any more
             return None
-        if entry.library != "torch" and (entry.maker is None or out is not None):
-            return False
         launcher = _process.launcher
         if launcher is None:
             if self._asked:  # a first call has its result before the launcher is so much as thought of
                 request()
             self._asked = True
             return None
-        if entry.maker is not None:
-            launcher.use_cupy()
         with self._lock:
-            return self._add(launcher, bound, out, entry)
+            answered = self._answers.get(planned)
+            if answered is False or (self._record and answered == self._record.generation):
+                return answered is not False
+            is_taken = self._add(launcher, bound, out, planned)
+            if is_taken is not None and self._record is not None:
+                self._answers[planned] = self._record.generation if is_taken else False
+            return is_taken
 
-    def _add(self, launcher: Launcher, bound: Sequence[Any], out: Any, entry: Entry) -> bool | None:
+    def _add(self, launcher: Launcher, bound: Sequence[Any], out: Any, planned: PlannedCall) -> bool | None:
+        """Add a plan; answers whether the launcher takes it, None where another call is to ask again."""
         if self._record is None:
             from numjit.launcher.records import FunctorRecord
 
@@ -256,14 +283,13 @@ class FastCalls:
             )
         if not self._watching and not self._watch(launcher, self._record):
             return False
-        # What is watched must be what the call was planned with, by another thread's leave.
-        if self._meaning is not None and self._meaning() != entry.fingerprint:
+        # Another thread may have rebound what the function captures since the call was planned.
+        if self._meaning is not None and self._meaning() != planned.fingerprint:
             return None
         if self._by_value is not None and self._by_value(bound):
             return False
-        if not self._record.add(bound, out, entry):
+        if not self._record.add(bound, out, planned):
             return False
-        entry.generation = self._record.generation
         self._operation._launcher_record = self._record.array
         return True
 

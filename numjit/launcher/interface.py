@@ -8,15 +8,19 @@ arrays of int64 whose addresses the code is given; Python writes them only while
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from numjit.dtypes import DType
 
 __all__ = [
-    "INLINE_RANK",
     "MAX_PARAMETERS",
     "MAX_SLOTS",
     "MAX_WORDS",
     "Api",
     "Guard",
     "Plan",
+    "PlannedCall",
     "Record",
     "Span",
     "Value",
@@ -26,16 +30,21 @@ __all__ = [
 MAX_PARAMETERS = 64
 MAX_WORDS = 512
 MAX_SLOTS = 256
-#: Up to this rank a TensorImpl has its sizes within itself, and as many places for its strides after them.
-INLINE_RANK = 5
 
 
 class Api(enum.IntEnum):
     """The process: addresses of functions and objects, and offsets in other people's structs."""
 
     SLOT_CALL = 0  # what calling did before: Python's own slot, which runs __call__
-    READ_TENSOR = enum.auto()  # DLPack: int (PyObject *, DLTensor *), which lets a tensor be written to
-    CURRENT_STREAM = enum.auto()  # DLPack: int (int device type, int device, void **stream)
+    GET_DIM = enum.auto()  # torch's C functions of a tensor: int (at::Tensor *, what is asked for *)
+    GET_SIZES = enum.auto()
+    GET_STRIDES = enum.auto()
+    GET_DTYPE = enum.auto()
+    GET_DEVICE = enum.auto()  # its index; -1 where there is one device of the kind
+    GET_START = enum.auto()  # elements between its storage's address and its own
+    GET_DATA = enum.auto()  # its own address
+    GET_OUT_DATA = enum.auto()  # the same, to be written to: what it shares until then is copied
+    CURRENT_STREAM = enum.auto()  # torch: int (int device, void **stream)
     CALL = enum.auto()  # PyObject_Call
     VECTORCALL = enum.auto()
     GET_CONTEXT = enum.auto()  # cuCtxGetCurrent
@@ -50,7 +59,6 @@ class Api(enum.IntEnum):
     INCREF = enum.auto()
     DECREF = enum.auto()
     NEW_TUPLE = enum.auto()
-    GET_ATTRIBUTE = enum.auto()
     MODE_COUNT = enum.auto()  # torch: how many dispatch modes are active
     FUNCTION_MODE = enum.auto()  # torch: whether a TorchFunctionMode is active
     KEY_INCLUDED = enum.auto()  # torch: whether all calls of this thread have a dispatch key
@@ -58,6 +66,7 @@ class Api(enum.IntEnum):
     TRACING_STATE = enum.auto()  # torch: the address of what torch.jit.trace records into, 0 there if nothing
     DEFAULT_DTYPE = enum.auto()  # torch: number of the default dtype
     GRAD_ENABLED = enum.auto()
+    REQUIRES_GRAD = enum.auto()  # torch: bool (TensorImpl *)
     TENSOR = enum.auto()  # classes, by identity
     PARAMETER = enum.auto()
     FLOAT = enum.auto()
@@ -68,32 +77,18 @@ class Api(enum.IntEnum):
     FALSE = enum.auto()
     NONE = enum.auto()
     OUT_NAME = enum.auto()
-    GRAD_NAME = enum.auto()  # "requires_grad"
     FORWARD = enum.auto()  # names of torch.autograd.forward_ad
     LEVEL_NAME = enum.auto()  # the one that says whether tensors may have tangents
     NO_LEVEL = enum.auto()  # and its value where they have none
     PROFILER = enum.auto()  # names of torch.autograd.profiler
     PROFILING_NAME = enum.auto()  # the one that says whether a profiler records
-    CUPY_ARRAY = enum.auto()  # CuPy's class, 0 before any of its arrays was met
-    CUPY_STREAM = enum.auto()  # CuPy: get_current_stream()
-    NO_ARGUMENTS = enum.auto()  # an empty tuple
-    DATA_NAME = enum.auto()  # attributes of its arrays
-    DTYPE_NAME = enum.auto()
-    SHAPE_NAME = enum.auto()
-    STRIDES_NAME = enum.auto()
-    ADDRESS_NAME = enum.auto()  # "ptr": of an array's memory, and of a stream
-    DEVICE_NAME = enum.auto()  # "device_id": of an array's memory
     EMPTY = enum.auto()  # torch functions: empty_strided(size, stride, dtype)
     WRITTEN = enum.auto()  # counts a write of the tensors of a tuple
     RECORD_OFFSET = enum.auto()  # in an operation: its record (an array)
-    IMPL_OFFSET = enum.auto()  # in a tensor object: its TensorImpl
+    TENSOR_OFFSET = enum.auto()  # in a tensor object: its at::Tensor, the address of its TensorImpl
     KEYS_OFFSET = enum.auto()  # in a TensorImpl: its dispatch keys
-    META_OFFSET = enum.auto()  # in a TensorImpl: its autograd state, 0 where it never had any
-    STORAGE_OFFSET = enum.auto()  # in a TensorImpl: its storage
-    DATA_OFFSET = enum.auto()  # in a storage: its address
-    START_OFFSET = enum.auto()  # in a TensorImpl: elements between its storage's address and its own
-    TYPE_OFFSET = enum.auto()  # in a TensorImpl: the number of its dtype, then its device
-    SIZES_OFFSET = enum.auto()  # in a TensorImpl: its rank, then sizes and strides
+    OTHER_KEYS = enum.auto()  # those that no plain tensor has
+    ITEMS_OFFSET = enum.auto()  # in a tuple: its items
     ITEM_SIZES = enum.auto()  # a table: bytes of an element by the number of its dtype, 0 where unknown
 
 
@@ -127,11 +122,9 @@ class Plan(enum.IntEnum):
     WORD_COUNT = enum.auto()
     WORDS = enum.auto()  # what `describe` answered
     CONTEXT = enum.auto()
-    DEVICE_TYPE = enum.auto()  # DLPack's
     DEVICE = enum.auto()
     OUTPUTS = enum.auto()
-    MAKER = enum.auto()  # CuPy's class of arrays where operands and outputs are CuPy's, 0 where torch's
-    ALLOCATIONS = enum.auto()  # per output: the tuple that what makes it is called with
+    ALLOCATIONS = enum.auto()  # per output: the tuple that EMPTY is called with
     GIVEN = enum.auto()  # 1: out= is the only output
     FUNCTION = enum.auto()
     GRID = enum.auto()
@@ -175,3 +168,26 @@ class Value(enum.IntEnum):
     FLOAT64_OF_REAL = enum.auto()
     FLOAT32_OF_IMAG = enum.auto()
     FLOAT64_OF_IMAG = enum.auto()
+
+
+class PlannedCall(Protocol):
+    """What the launcher is told of a call that was made: `numjit.call.record.Plan`."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    memory: tuple[int, ...]
+    numbers: tuple[tuple[int, DType], ...]
+    offsets: tuple[int, ...]
+    kernel: Any
+    grid: tuple[int, int, int]
+    extents: tuple[int, ...]
+    library: str
+    fingerprint: str
+
+    @property
+    def outputs(self) -> tuple[DType, ...]:
+        """The dtypes of the results."""
+
+    @property
+    def device(self) -> Any:
+        """Where it runs; `index` is the GPU's number."""

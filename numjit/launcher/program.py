@@ -15,7 +15,6 @@ from llvmlite import ir
 
 from numjit.launcher.emitter import WORD, Emitter
 from numjit.launcher.interface import (
-    INLINE_RANK,
     MAX_PARAMETERS,
     MAX_SLOTS,
     MAX_WORDS,
@@ -33,11 +32,9 @@ API_VARIABLE = "numjit_api"
 CALL = "numjit_call"
 DESCRIBE = "numjit_describe"
 HASH = "numjit_hash"
-_DLTENSOR_WORDS = 6
-_TYPE_BITS = (1 << 40) - 1  # a dtype of two bytes, a device of three
 _MIXER = 0x9E3779B97F4A7C15 - (1 << 64)
 # CPython's structs, the same in every version that numjit supports (and checked when the launcher attaches).
-_TYPE, _TUPLE_SIZE, _TUPLE_ITEMS, _NUMBER = 8, 16, 24, 16
+_TYPE, _TUPLE_SIZE, _NUMBER = 8, 16, 16
 _ARRAY_DATA = 16  # NumPy's PyArrayObject
 
 
@@ -84,29 +81,20 @@ class _Program(Emitter):
         """Forget a Python error."""
         self.call(self.api(Api.CLEAR_ERROR), [], "", "v")
 
-    def attribute(self, value: Any, name: Api, failed: Any) -> Any:
-        """Return a new reference to an attribute; with the error set go to a block where there is none."""
-        found = self.call(self.api(Api.GET_ATTRIBUTE), [value, self.api(name)], "ww")
-        self.jump_if(self.is_zero(found), failed)
-        return found
+    def item_place(self, items: Any, index: Any) -> Any:
+        """Return the address of a tuple's item."""
+        return self.add(items, self.add(self.mul(index, 8), self.api(Api.ITEMS_OFFSET)))
 
-    def number(self, value: Any) -> Any:
-        """Return what an int object that fits a word says."""
-        overflow = self.scratch(1)
-        return self.call(self.api(Api.LONG_VALUE), [value, overflow], "ww")
+    def handle(self, tensor: Any) -> Any:
+        """Return the address of a tensor object's ``at::Tensor``."""
+        return self.add(tensor, self.api(Api.TENSOR_OFFSET))
 
-    def attribute_number(self, value: Any, name: Api, failed: Any) -> Any:
-        """Return what an attribute that is such an int says."""
-        found = self.attribute(value, name, failed)
-        number = self.number(found)
-        self.release(found)
-        return number
-
-    def cupy_address(self, array: Any, failed: Any) -> Any:
-        """Return where the elements of an array of CuPy's are."""
-        memory = self.attribute(array, Api.DATA_NAME, failed)
-        self.release(memory)  # the array keeps it
-        return self.attribute_number(memory, Api.ADDRESS_NAME, failed)
+    def ask(self, function: Api, handle: Any, refused: Any) -> Any:
+        """Return where the answer of one of torch's functions of tensors is; go to a block if it refuses."""
+        answer = self.scratch(1)
+        status = self.call(self.api(function), [handle, answer], "ww", "i")
+        self.jump_if(self.compare("!=", status, 0), refused)
+        return answer
 
 
 class _Describe(_Program):
@@ -122,7 +110,6 @@ class _Describe(_Program):
         self._count = self.variable(0)
         self._grads = self.variable(0)
         self._fail = self.block("general")
-        self._error = self.block("error")
         self._check_watchers()
         self._add(self.call(self.api(Api.DEFAULT_DTYPE), [], "", "b"))
         parameters = self.entry(record, Record.PARAMETERS)
@@ -134,16 +121,10 @@ class _Describe(_Program):
         with self.when(self.compare("!=", out, 0)):
             kind = self.load(out, _TYPE)
             self.jump_if(self.compare("!=", kind, self.api(Api.TENSOR)), self._fail)
-            state = self.load(self._impl(out), self.api(Api.META_OFFSET))
-            with self.when(self.compare("!=", state, 0)):  # views have some as well
-                self._leave_if_grad(out)
-            self._make_writable(out)
-            self._add_tensor(out, self.add(addresses, self.mul(parameters, 8)))
-        self._check_gradients(record, values, parameters)
+            self.jump_if(self._requires_grad(out), self._fail)
+            self._add_tensor(out, self.add(addresses, self.mul(parameters, 8)), Api.GET_OUT_DATA)
+        self._check_gradients(record)
         self.give(self.get(self._count))
-        self.place(self._error)
-        self.clear_error()
-        self.jump(self._fail)
         self.place(self._fail)
         self.give(-1)
 
@@ -164,19 +145,11 @@ class _Describe(_Program):
         found = self.call(self.api(Api.DICT_GET), [self.api(names), self.api(name)], "ww")
         self.jump_if(self.compare("!=", found, self.api(value)), self._fail)
 
-    def give_up(self) -> None:
-        """Leave for the general way, from inside a conditional."""
-        self.jump(self._fail)
-        self.place(self.block("unreachable"))
-
     def _add(self, word: Any, *, marker: bool = False) -> None:
         if marker:  # whether there is one, not which
             word = self.builder.zext(self.compare("!=", word, 0), WORD)
         self.store(self.add(self._words, self.mul(self.get(self._count), 8)), 0, word)
         self.bump(self._count)
-
-    def _impl(self, tensor: Any) -> Any:
-        return self.load(tensor, self.api(Api.IMPL_OFFSET))
 
     def _add_value(self, value: Any, address: Any) -> None:
         kind = self.load(value, _TYPE)
@@ -185,114 +158,61 @@ class _Describe(_Program):
         )
         with self.builder.if_else(is_tensor) as (yes, no):
             with yes:
-                state = self.load(self._impl(value), self.api(Api.META_OFFSET))
-                self.set(self._grads, self.builder.or_(self.get(self._grads), state))
-                self._add_tensor(value, address)
+                self._add_tensor(value, address, Api.GET_DATA)
+                recorded = self.builder.zext(self._requires_grad(value), WORD)
+                self.set(self._grads, self.builder.or_(self.get(self._grads), recorded))
             with no:
-                is_cupy = self.compare("==", kind, self.api(Api.CUPY_ARRAY))
-                with self.builder.if_else(is_cupy) as (array, number):
-                    with array:
-                        self._add_cupy_array(value, address)
-                    with number:
-                        known = self.compare("==", kind, self.api(Api.FLOAT))
-                        for other in (Api.INT, Api.BOOL, Api.COMPLEX):
-                            known = self.builder.or_(known, self.compare("==", kind, self.api(other)))
-                        self.jump_if(self.builder.not_(known), self._fail)
-                        self._add(kind)
+                known = self.compare("==", kind, self.api(Api.FLOAT))
+                for other in (Api.INT, Api.BOOL, Api.COMPLEX):
+                    known = self.builder.or_(known, self.compare("==", kind, self.api(other)))
+                self.jump_if(self.builder.not_(known), self._fail)
+                self._add(kind)
 
-    def _make_writable(self, out: Any) -> None:
-        """Let torch say whether a tensor may be written to, and copy what it shares until then."""
-        found = self.scratch(_DLTENSOR_WORDS)
-        status = self.call(self.api(Api.READ_TENSOR), [out, found], "ww", "i")
-        with self.when(self.compare("!=", status, 0)):
-            self.clear_error()
-            self.give_up()
+    def _requires_grad(self, tensor: Any) -> Any:
+        impl = self.load(self.handle(tensor))
+        return self.compare("!=", self.call(self.api(Api.REQUIRES_GRAD), [impl], "w", "b"), 0)
 
-    def _add_tensor(self, value: Any, address: Any) -> None:
-        """Add dispatch keys (conj, neg, wrappers), dtype and device, rank, sizes, strides, alignment.
+    def _add_tensor(self, value: Any, address: Any, data: Api) -> None:
+        """Add dispatch keys (conj, neg, inference), dtype and device, rank, sizes, strides, alignment.
 
-        Tensors of other kinds than a plan was made of have other keys; whatever else is in them is not used.
+        The keys come first: torch's functions are only asked about tensors that are nothing but memory.
         """
-        builder, impl = self.builder, self._impl(value)
-        storage = self.load(impl, self.api(Api.STORAGE_OFFSET))
-        self.jump_if(self.is_zero(storage), self._fail)
-        data = self.load(storage, self.api(Api.DATA_OFFSET))
-        self.jump_if(self.is_zero(data), self._fail)  # no elements, or their memory was given up
-        sizes = self.add(impl, self.api(Api.SIZES_OFFSET))
-        rank, inside = self.load(sizes), self.add(sizes, 8)
+        handle = self.handle(value)
+        keys = self.load(self.load(handle), self.api(Api.KEYS_OFFSET))
+        other = self.both(keys, self.api(Api.OTHER_KEYS))
+        self.jump_if(self.compare("!=", other, 0), self._fail)
+        rank = self.load(self.ask(Api.GET_DIM, handle, self._fail))
         # Whatever numbers follow have room as well.
         room = self.add(self.get(self._count), self.add(self.mul(rank, 2), 4 + MAX_PARAMETERS))
         self.jump_if(self.compare(">", room, MAX_WORDS), self._fail)
-        self._add(self.load(impl, self.api(Api.KEYS_OFFSET)))
-        kind = self.both(self.load(impl, self.api(Api.TYPE_OFFSET)), _TYPE_BITS)
-        self._add(kind)
-        self._add(rank)
-        large = self.compare(">", rank, INLINE_RANK)
-        shape = self.variable(inside)
-        with self.when(large):
-            self.set(shape, self.load(inside))
-        stride = self.mul(builder.select(large, rank, self.const(INLINE_RANK)), 8)
-        with self.repeat(rank) as d:
-            place = self.add(self.get(shape), self.mul(d, 8))
-            self._add(self.load(place))
-            self._add(self.load(place, stride))
-        size = self.item(self.api(Api.ITEM_SIZES), self.both(kind, 0xFF))
+        dtype = self.load32(self.ask(Api.GET_DTYPE, handle, self._fail))
+        self.jump_if(self.builder.icmp_unsigned(">", dtype, self.const(0xFF)), self._fail)
+        size = self.item(self.api(Api.ITEM_SIZES), dtype)
         self.jump_if(self.is_zero(size), self._fail)
-        start = self.add(data, self.mul(self.load(impl, self.api(Api.START_OFFSET)), size))
-        self.store(address, 0, start)
-        self._add(self.both(start, 15))
+        device = self.load32(self.ask(Api.GET_DEVICE, handle, self._fail))  # the keys say of which kind
+        self._add(keys)
+        self._add(self.add(dtype, self.mul(device, 0x100)))
+        self._add(rank)
+        sizes = self.load(self.ask(Api.GET_SIZES, handle, self._fail))
+        strides = self.load(self.ask(Api.GET_STRIDES, handle, self._fail))
+        with self.repeat(rank) as d:
+            self._add(self.item(sizes, d))
+            self._add(self.item(strides, d))
+        start = self.load(self.ask(Api.GET_START, handle, self._fail))
+        place = self.load(self.ask(data, handle, self._fail))
+        # Without elements there is no address; where the memory was given up, there is only the way into it.
+        self.jump_if(self.is_zero(place), self._fail)
+        self.jump_if(self.compare("==", place, self.mul(start, size)), self._fail)
+        self.store(address, 0, place)
+        self._add(self.both(place, 15))
 
-    def _add_cupy_array(self, value: Any, address: Any) -> None:
-        """Add the class (of no tensor's keys), dtype and device, rank, sizes, strides, alignment."""
-        self._add(self.api(Api.CUPY_ARRAY))
-        dtype = self.attribute(value, Api.DTYPE_NAME, self._error)
-        self.release(dtype)  # the array keeps it
-        self._add(dtype)
-        memory = self.attribute(value, Api.DATA_NAME, self._error)
-        self.release(memory)
-        self._add(self.attribute_number(memory, Api.DEVICE_NAME, self._error))
-        start = self.attribute_number(memory, Api.ADDRESS_NAME, self._error)
-        self.jump_if(self.is_zero(start), self._fail)
-        for name in (Api.SHAPE_NAME, Api.STRIDES_NAME):
-            numbers = self.attribute(value, name, self._error)
-            rank = self.load(numbers, _TUPLE_SIZE)
-            room = self.add(self.get(self._count), self.add(self.mul(rank, 2), 4 + MAX_PARAMETERS))
-            with self.when(self.compare(">", room, MAX_WORDS)):
-                self.release(numbers)
-                self.give_up()
-            self._add(rank)
-            with self.repeat(rank) as d:
-                self._add(self.number(self.load(numbers, self.add(self.mul(d, 8), _TUPLE_ITEMS))))
-            self.release(numbers)
-        self.store(address, 0, start)
-        self._add(self.both(start, 15))
-
-    def _check_gradients(self, record: Any, values: Any, parameters: Any) -> None:
-        """Go the general way where torch would record; most tensors have no autograd state at all."""
-        watched = self.builder.and_(
-            self.compare("!=", self.get(self._grads), 0), self.is_zero(self.entry(record, Record.DETACHED))
-        )
-        with self.when(watched):
+    def _check_gradients(self, record: Any) -> None:
+        """Go the general way where torch would record, or a tensor may have a tangent."""
+        with self.when(self.is_zero(self.entry(record, Record.DETACHED))):
             self._leave_unless(Api.FORWARD, Api.LEVEL_NAME, Api.NO_LEVEL)
-            mode = self.call(self.api(Api.GRAD_ENABLED), [], "", "b")
-            with self.when(self.compare("!=", mode, 0)), self.repeat(parameters) as k:
-                value = self.item(values, k)
-                kind = self.load(value, _TYPE)
-                is_number = self.builder.and_(
-                    self.compare("!=", kind, self.api(Api.TENSOR)),
-                    self.compare("!=", kind, self.api(Api.PARAMETER)),
-                )
-                with self.when(self.builder.not_(is_number)):
-                    self._leave_if_grad(value)
-
-    def _leave_if_grad(self, tensor: Any) -> None:
-        """Go the general way where a tensor requires grad."""
-        answer = self.call(self.api(Api.GET_ATTRIBUTE), [tensor, self.api(Api.GRAD_NAME)], "ww")
-        with self.when(self.is_zero(answer)):
-            self.clear_error()
-            self.give_up()
-        self.release(answer)
-        self.jump_if(self.compare("==", answer, self.api(Api.TRUE)), self._fail)
+            with self.when(self.compare("!=", self.get(self._grads), 0)):
+                mode = self.call(self.api(Api.GRAD_ENABLED), [], "", "b")
+                self.jump_if(self.compare("!=", mode, 0), self._fail)
 
 
 class _Call(_Program):
@@ -355,7 +275,7 @@ class _Call(_Program):
         with self.repeat(parameters) as k:
             self.store(self.add(self._values, self.mul(k, 8)), 0, self.item(defaults, k))
         with self.repeat(given) as k:
-            value = self.load(args, self.add(self.mul(k, 8), _TUPLE_ITEMS))
+            value = self.load(self.item_place(args, k))
             self.store(self.add(self._values, self.mul(k, 8)), 0, value)
         with self.when(self.compare("!=", kwargs, 0)):
             self._bind_keywords(record, kwargs, given, parameters)
@@ -501,7 +421,7 @@ class _Call(_Program):
         written = self.call(self.api(Api.NEW_TUPLE), [1], "w")
         self.jump_if(self.is_zero(written), self._failed())
         self.call(self.api(Api.INCREF), [out], "w", "v")
-        self.store(written, _TUPLE_ITEMS, out)
+        self.store(self.item_place(written, 0), 0, out)
         argument = self.scratch(1)
         self.store(argument, 0, written)
         counted = self.call(self.api(Api.VECTORCALL), [self.api(Api.WRITTEN), argument, 1, 0], "wwww")
@@ -512,24 +432,15 @@ class _Call(_Program):
         self.store(self._pointers, 0, self.add(address, self.load(self.entry(plan, Plan.OUTPUT_OFFSETS))))
         self.jump(ready)
         self.place(new)
-        allocations, cupy = self.entry(plan, Plan.ALLOCATIONS), self.entry(plan, Plan.MAKER)
-        is_cupy = self.compare("!=", cupy, 0)
-        maker = self.builder.select(is_cupy, cupy, self.api(Api.EMPTY))
-        failed = self._failed()
+        allocations, failed = self.entry(plan, Plan.ALLOCATIONS), self._failed()
         with self.repeat(self.entry(plan, Plan.OUTPUTS)) as k:
-            made = self.call(self.api(Api.CALL), [maker, self.item(allocations, k), 0], "www")
+            arguments = [self.api(Api.EMPTY), self.item(allocations, k), 0]
+            made = self.call(self.api(Api.CALL), arguments, "www")
             self.jump_if(self.is_zero(made), failed)
             self.store(self.add(self._results, self.mul(k, 8)), 0, made)
             self.bump(self._made)
-            start = self.variable(0)
-            with self.builder.if_else(is_cupy) as (array, tensor):
-                with array:
-                    self.set(start, self.cupy_address(made, failed))
-                with tensor:
-                    impl = self.load(made, self.api(Api.IMPL_OFFSET))
-                    storage = self.load(impl, self.api(Api.STORAGE_OFFSET))
-                    self.set(start, self.load(storage, self.api(Api.DATA_OFFSET)))
-            address = self.add(self.get(start), self.item(self.entry(plan, Plan.OUTPUT_OFFSETS), k))
+            start = self.load(self.ask(Api.GET_OUT_DATA, self.handle(made), failed))
+            address = self.add(start, self.item(self.entry(plan, Plan.OUTPUT_OFFSETS), k))
             self.store(self.add(self._pointers, self.mul(k, 8)), 0, address)
         self.jump(ready)
         self.place(ready)
@@ -563,20 +474,8 @@ class _Call(_Program):
             place = self.add(slots, self.mul(self.load(value, 8), 8))
             self._pack(self.item(self._values, self.load(value)), place, self.load(value, 16))
         stream, failed = self.scratch(1), self._failed()
-        with self.builder.if_else(self.compare("!=", self.entry(plan, Plan.MAKER), 0)) as (cupy, torch):
-            with cupy:
-                asked = [self.api(Api.CUPY_STREAM), self.api(Api.NO_ARGUMENTS), 0]
-                current = self.call(self.api(Api.CALL), asked, "www")
-                self.jump_if(self.is_zero(current), failed)
-                handle = self.call(self.api(Api.GET_ATTRIBUTE), [current, self.api(Api.ADDRESS_NAME)], "ww")
-                self.release(current)
-                self.jump_if(self.is_zero(handle), failed)
-                self.store(stream, 0, self.number(handle))
-                self.release(handle)
-            with torch:
-                arguments = [self.entry(plan, Plan.DEVICE_TYPE), self.entry(plan, Plan.DEVICE), stream]
-                status = self.call(self.api(Api.CURRENT_STREAM), arguments, "iiw", "i")
-                self.jump_if(self.compare("!=", status, 0), failed)
+        status = self.call(self.api(Api.CURRENT_STREAM), [self.entry(plan, Plan.DEVICE), stream], "iw", "i")
+        self.jump_if(self.compare("!=", status, 0), failed)
         # A full queue makes the driver wait, and what it waits for may need Python.
         state = self.call(self.api(Api.SAVE_THREAD), [], "")
         code = self.call(
@@ -631,8 +530,7 @@ class _Call(_Program):
             self.place(self.block("unreachable"))
         several = self.call(self.api(Api.NEW_TUPLE), [count], "w")
         with self.when(self.compare("!=", several, 0)), self.repeat(count) as k:
-            place = self.add(several, self.add(self.mul(k, 8), _TUPLE_ITEMS))
-            self.store(place, 0, self.item(self._results, k))
+            self.store(self.item_place(several, k), 0, self.item(self._results, k))
         with self.when(self.is_zero(several)), self.repeat(count) as k:
             self.release(self.item(self._results, k))
         self.give(several)  # without memory for a tuple: 0, and the error is Python's

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numjit.cache import Bounded
 from numjit.launcher.interface import (
     MAX_PARAMETERS,
     MAX_SLOTS,
     MAX_WORDS,
     Guard,
     Plan,
+    PlannedCall,
     Record,
     Value,
 )
 
 if TYPE_CHECKING:
-    from numjit.call.warm import Entry
     from numjit.dtypes import DType
 
 __all__ = ["FunctorRecord", "value_codes"]
 
-_CUDA = 2  # DLPack's kDLCUDA
 _INT64 = 1 << 63
 _Describe = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _Hash = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)
@@ -65,7 +66,7 @@ class FunctorRecord:
     """
 
     #: Plans kept; a loop over ever new shapes must not grow without bound.
-    LIMIT = 1024
+    LIMIT = 16384
 
     def __init__(
         self,
@@ -77,8 +78,6 @@ class FunctorRecord:
         *,
         detached: bool,
     ) -> None:
-        import sys
-
         self._describe, self._hash = _Describe(describe), _Hash(hashing)
         self._interned = [None if name is None else sys.intern(name) for name in names]
         self._defaults = list(defaults)
@@ -86,8 +85,8 @@ class FunctorRecord:
         self._name_table = np.array([0 if n is None else id(n) for n in self._interned], np.int64)
         self._default_table = np.array([0 if d is None else id(d) for d in defaults], np.int64)
         self._guards: tuple[Any, list[Any]] = (np.zeros(0, np.int64), [])
-        self._plans: dict[tuple[int, ...], _PlanMemory] = {}
-        #: How often every plan was forgotten.
+        self._plans: Bounded[tuple[int, ...], _PlanMemory] = Bounded(self.LIMIT)
+        #: How often plans were forgotten.
         self.generation = 0
         self.array = np.zeros(len(Record), np.int64).view(_RecordWords)
         self.array.owner = self
@@ -166,7 +165,7 @@ class FunctorRecord:
 
     def forget(self) -> None:
         """Forget every plan."""
-        forgotten, self._plans = self._plans, {}
+        forgotten, self._plans = self._plans, Bounded(self.LIMIT)
         self.generation += 1
         self._renew_table()
         del forgotten  # not before: until now other threads found them in the table
@@ -191,14 +190,14 @@ class FunctorRecord:
         table[2 * slot] = hashed
         table[2 * slot + 1] = address  # last: an entry without an address is free
 
-    def add(self, bound: Sequence[Any], out: Any, entry: Entry) -> bool:
+    def add(self, bound: Sequence[Any], out: Any, planned: PlannedCall) -> bool:
         """Keep what a call does; answers whether such calls go through the launcher from now on.
 
         Parameters
         ----------
         bound, out
             The call's arguments.
-        entry
+        planned
             What it did.
         """
         if any(type(value) is int and not -_INT64 <= value < _INT64 for value in bound):
@@ -209,16 +208,17 @@ class FunctorRecord:
         hashed, words = described
         if words in self._plans:
             return True
-        memory = _plan_memory(hashed, words, bound, out, entry)
+        memory = _plan_memory(hashed, words, bound, out, planned)
         if memory is None:
             return False
-        if len(self._plans) >= self.LIMIT:
-            self.forget()
-        self._plans[words] = memory
-        if 4 * len(self._plans) > len(self._table):
+        gone = self._plans.keep(words, memory)
+        if gone:
+            self.generation += 1
+        if gone or 4 * len(self._plans) > len(self._table):
             self._renew_table()
         else:
             self._insert(self._table, memory)
+        del gone  # not before: until now other threads found them in the table
         return True
 
 
@@ -252,35 +252,32 @@ def value_codes(value: Any, dtype: DType) -> list[Value] | None:
 
 
 def _plan_memory(
-    hashed: int, words: tuple[int, ...], bound: Sequence[Any], out: Any, entry: Entry
+    hashed: int, words: tuple[int, ...], bound: Sequence[Any], out: Any, planned: PlannedCall
 ) -> _PlanMemory | None:
     """Lay a plan out in memory; None where the launcher cannot run it."""
-    outputs = len(entry.outputs)
-    slots = outputs + len(entry.memory)
+    outputs = len(planned.outputs)
+    slots = outputs + len(planned.memory)
     values: list[tuple[int, int, Value]] = []
-    for k, dtype in entry.values:
+    for k, dtype in planned.numbers:
         codes = value_codes(bound[k], dtype)
         if codes is None:
             return None
         values += [(k, slots + j, code) for j, code in enumerate(codes)]
         slots += 2 if dtype.is_complex else 1
-    template = [0] * slots + list(entry.extents)
+    template = [0] * slots + list(planned.extents)
     if outputs > MAX_PARAMETERS or len(template) > MAX_SLOTS:
         return None
-    if entry.launcher.slot_count != len(template):
+    if planned.kernel.slot_count != len(template):
         return None
-    offsets = list(entry.offsets) or [0] * (outputs + len(entry.memory))
+    offsets = list(planned.offsets)
     spans = []
-    for j, k in enumerate(entry.memory):
+    for j, k in enumerate(planned.memory):
         low, high = (0, 0) if out is None else _span(bound[k])
         same = out is not None and _layout(bound[k]) == _layout(out)
         spans.append((k, outputs + j, offsets[outputs + j], low, high, int(same)))
-    maker, allocations = None, [(tuple(entry.shape), tuple(entry.strides), dtype) for dtype in entry.outputs]
-    if entry.maker is not None:
-        maker, allocations = entry.maker
-    # Arrays of CuPy are known by their dtype objects: no other may come to be where one of them was.
-    objects: list[Any] = [hashed, entry.launcher, maker, *allocations]
-    objects += [bound[k].dtype for k in entry.memory]
+    torch: Any = sys.modules["torch"]
+    allocations = [(planned.shape, planned.strides, getattr(torch, dtype.name)) for dtype in planned.outputs]
+    objects: list[Any] = [hashed, planned.kernel, *allocations]
     out_low, out_high = (0, 0) if out is None else _span(out)
     tables = {
         Plan.WORDS: words,
@@ -293,11 +290,10 @@ def _plan_memory(
     memory = np.zeros(len(Plan) + sum(map(len, tables.values())), np.int64)
     owner = _PlanMemory(memory, objects)
     numbers = {
-        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: entry.launcher.context,
-        Plan.DEVICE_TYPE: _CUDA, Plan.DEVICE: entry.device_index, Plan.OUTPUTS: outputs,
-        Plan.MAKER: 0 if maker is None else id(maker), Plan.GIVEN: int(out is not None),
-        Plan.FUNCTION: entry.launcher.function, Plan.GRID: entry.grid[0],
-        Plan.BLOCK: entry.launcher.block[0], Plan.SHARED: entry.launcher.shared_bytes,
+        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: planned.kernel.context,
+        Plan.DEVICE: planned.device.index, Plan.OUTPUTS: outputs, Plan.GIVEN: int(out is not None),
+        Plan.FUNCTION: planned.kernel.function, Plan.GRID: planned.grid[0],
+        Plan.BLOCK: planned.kernel.block[0], Plan.SHARED: planned.kernel.shared_bytes,
         Plan.SLOTS: len(template), Plan.INPUTS: len(spans), Plan.VALUES: len(values),
         Plan.OUT_LOW: out_low, Plan.OUT_HIGH: out_high,
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from numjit.semantics.broadcasting import MAX_RANK, broadcast_shapes, broadcast_strides
 from numjit.semantics.category import Category
-from numjit.semantics.overlap import Extent, Overlap, classify, has_internal_overlap
+from numjit.semantics.overlap import Extent, Overlap, bounds, classify, has_internal_overlap, walk
 from numjit.semantics.promotion import can_cast, combine, promote_types, result_type
 from numjit.semantics.strides import contiguous_strides, is_contiguous, is_dense, output_strides
 
@@ -11,6 +11,7 @@ __all__ = [
     "Category",
     "Extent",
     "Overlap",
+    "bounds",
     "broadcast_shapes",
     "broadcast_strides",
     "can_cast",
@@ -23,4 +24,5 @@ __all__ = [
     "output_strides",
     "promote_types",
     "result_type",
+    "walk",
 ]

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Extent", "Overlap", "classify", "has_internal_overlap"]
+__all__ = ["Extent", "Overlap", "bounds", "classify", "has_internal_overlap", "walk"]
 
 # The exact answer is a bounded Diophantine problem, NP-hard in general. NumPy's solver needs a few steps
 # for any view that slicing and transposing make; this many take about 10 ms, after which we assume the worst.
@@ -99,16 +99,16 @@ def classify(a: Extent, b: Extent) -> Overlap:
     """
     if 0 in a.shape or 0 in b.shape:
         return Overlap.NONE
-    low_a, high_a = _bounds(a)
-    low_b, high_b = _bounds(b)
+    low_a, high_a = bounds(a)
+    low_b, high_b = bounds(b)
     if high_a <= low_b or high_b <= low_a:
         return Overlap.NONE
-    if a.pointer == b.pointer and a.itemsize == b.itemsize and _walk(a) == _walk(b):
+    if a.pointer == b.pointer and a.itemsize == b.itemsize and walk(a) == walk(b):
         return Overlap.SAME
     return Overlap.PARTIAL if _share_bytes(a, b) else Overlap.NONE
 
 
-def _bounds(extent: Extent) -> tuple[int, int]:
+def bounds(extent: Extent) -> tuple[int, int]:
     """Return the lowest address and the one after the highest."""
     low = high = extent.pointer
     for size, stride in zip(extent.shape, extent.strides, strict=True):
@@ -119,15 +119,15 @@ def _bounds(extent: Extent) -> tuple[int, int]:
     return low, high + extent.itemsize
 
 
-def _walk(extent: Extent) -> list[tuple[int, int]]:
+def walk(extent: Extent) -> list[tuple[int, int]]:
     """Return size and stride of each dimension from the last, up to what has no bearing on addresses."""
-    walk = [
+    steps = [
         (size, stride if size > 1 else 0)
         for size, stride in zip(reversed(extent.shape), reversed(extent.strides), strict=True)
     ]
-    while walk and walk[-1][0] == 1:
-        walk.pop()
-    return walk
+    while steps and steps[-1][0] == 1:
+        steps.pop()
+    return steps
 
 
 class _Interface:

@@ -31,7 +31,7 @@ _NUMBER_ORDER = (dtypes.bool_, dtypes.int64, dtypes.uint64, dtypes.float64, dtyp
 
 
 class _ArgumentType(Protocol):
-    """A named tuple of a dtype and a category, such as `numjit.functor.signature.ArgumentType`."""
+    """A named tuple of a dtype and a category, such as `numjit.semantics.category.ArgumentType`."""
 
     @property
     def dtype(self) -> DType: ...
@@ -109,7 +109,7 @@ def result_type(arguments: Iterable[tuple[DType, Category]], default_dtype: DTyp
     Parameters
     ----------
     arguments
-        At least one pair of dtype and category (`numjit.functor.signature.ArgumentType` is one). The
+        At least one pair of dtype and category (`numjit.semantics.category.ArgumentType` is one). The
         dtype of a `Category.NUMBER` names only its kind: a float is of the default dtype, a complex
         number of the default dtype's complex.
     default_dtype

@@ -72,7 +72,7 @@ def numjit_version() -> str:
 
 
 def collect() -> Report:
-    """Look at the machine. Neither torch nor Numba is imported; the CUDA driver is asked if there is one."""
+    """Look at the machine. Numba is not imported, torch only where there is a GPU, whose driver is asked."""
     gpus = _gpus()
     has_gpu = any(entry.name.startswith("GPU ") for entry in gpus)
     return Report(
@@ -80,6 +80,7 @@ def collect() -> Report:
             "versions": tuple(_versions(has_gpu)),
             "GPU": gpus,
             "CUDA toolchain": tuple(_toolchain(has_gpu)),
+            "calls made before": (_launcher(has_gpu),),
             "C++ on the CPU": (_host_compiler(),),
             "cache": tuple(_cache()),
         }
@@ -209,6 +210,25 @@ def _wheel_release(library: pathlib.Path) -> tuple[int, int] | None:
                 major, minor, *_ = distribution.version.split(".")
                 return int(major), int(minor)
     return None
+
+
+def _launcher(has_gpu: bool) -> Entry:
+    """Say whether the launcher answers calls, and why not; only a try tells whether it can."""
+    from numjit.launcher import attach
+    from numjit.launcher.tested import UnavailableError, require_tested
+
+    obstacle = "there is no GPU" if importlib.util.find_spec("torch") else "torch is not installed"
+    try:
+        if importlib.util.find_spec("torch"):
+            require_tested(importlib.metadata.version("torch"))
+            if has_gpu:
+                import torch  # noqa: F401
+
+                attach.wait()
+                obstacle = attach.obstacle()
+    except (UnavailableError, NumjitError, ImportError) as error:
+        obstacle = str(error)
+    return Entry("launcher", f"off, Python does its work: {obstacle}" if obstacle else "on")
 
 
 def _host_compiler() -> Entry:

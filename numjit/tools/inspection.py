@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.call import build
+from numjit.call.operation import Request, operation_of
+from numjit.call.planner import view_bits
 from numjit.errors import ArgumentError, AutogradError, DeviceError
 from numjit.functor.cpp.functor import CppFunctor
 from numjit.functor.python import PythonFunctor
 from numjit.semantics.category import Category
-from numjit.torch.autograd import Request, derived, explained
+from numjit.torch.watched import WatchedOperation, derived, explained
 
 if TYPE_CHECKING:
     from numjit.arrays.view import ArrayView, Device
     from numjit.call.arguments import Arguments
-    from numjit.call.build import Functor
-    from numjit.call.planned import Plan
-    from numjit.elementwise import Elementwise
+    from numjit.call.record import Plan
+    from numjit.functor.kinds import Functor
 
 __all__ = ["Inspection", "inspect_call", "inspect_derivative"]
 
@@ -172,8 +173,6 @@ class Inspection:
         return build.link_kernel(self._functor, self._plan.specialisation, shell, target, ptx=ptx)
 
     def _layout(self) -> tuple[Any, Any, Any]:
-        from numjit.call.planned import view_bits
-
         storages = [None if seen is None else seen.dtype for seen in self._views]
         return storages, self._plan.outputs, [view_bits(seen) for seen in self._views]
 
@@ -195,22 +194,21 @@ def _python_source(functor: PythonFunctor) -> str:
         return f"# {functor.name}: its text is not in a file"
 
 
-def inspect_call(request: Request, bound: Sequence[Any]) -> Inspection:
+def inspect_call(request: Request[Any], bound: Sequence[Any]) -> Inspection:
     """Return what a call on bound arguments does."""
     operation = request.operation
     arguments, nullary, plan = operation.plan(request, bound)
     where = nullary.device if nullary else arguments.device
-    return Inspection(operation.functor, operation.parameter_names, plan, arguments, where)
+    return Inspection(operation.functor, operation.names, plan, arguments, where)
 
 
-def inspect_derivative(operation: Elementwise, bound: Sequence[Any]) -> Inspection:
+def inspect_derivative(operation: WatchedOperation, bound: Sequence[Any]) -> Inspection:
     """Return what the backward of a call does; see `Elementwise.derivative`."""
     from numjit.arrays.allocate import empty
-    from numjit.elementwise import Elementwise
 
-    name, rule = operation.__name__, operation.rule
+    name, rule = operation.name, operation.rule
     signature = operation.functor.signature
-    arguments, _, plan = operation.plan(Request(operation), bound)
+    arguments, _, plan = operation.plan(operation.plain_request, bound)
     outputs = tuple(dtype.is_floating or dtype.is_complex for dtype in plan.outputs)
     active = _active(arguments, signature.raws)
     if not active or not any(outputs):
@@ -224,16 +222,18 @@ def inspect_derivative(operation: Elementwise, bound: Sequence[Any]) -> Inspecti
     count = len(signature.operands)
     operands, scalars = list(bound[:count]), list(bound[count:])
     if rule is not None:
-        if not isinstance(rule.backward, Elementwise):
+        if operation_of(rule.backward) is None:
             raise AutogradError(
                 f"{name}(): its backward is code of whole tensors, not one of numjit's operations; read that"
             )
-        named = dict(zip(operation.parameter_names[count:], scalars, strict=True))
-        return rule.backward.inspect(*grads, *rule.kept(operands, grads), **named)
+        named = dict(zip(operation.names[count:], scalars, strict=True))
+        by_hand: Any = rule.backward
+        made: Inspection = by_hand.inspect(*grads, *rule.kept(operands, grads), **named)
+        return made
     with explained(operation):
         derivative = derived(operation, "vjp", active, outputs)
         given = [grad for grad, has in zip(grads, outputs, strict=True) if has]
-        return inspect_call(Request(derivative), [*operands, *given, *scalars])
+        return inspect_call(derivative.plain_request, [*operands, *given, *scalars])
 
 
 def _active(arguments: Arguments, raws: frozenset[int]) -> tuple[int, ...]:

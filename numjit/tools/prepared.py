@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from numjit.arrays.adapters import view
 from numjit.arrays.numbers import number_type
-from numjit.call.arguments import Arguments, named, require_classes
+from numjit.call.arguments import named, require_classes
 from numjit.call.binding import Binder
-from numjit.call.planned import Call, fast_calls
+from numjit.call.operation import Operation
 from numjit.errors import ArgumentError, NumjitError, kind_of
 from numjit.launcher import attach
 from numjit.torch.dispatch import hand_over, is_overridden
-
-if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
 
 __all__ = ["Prepared"]
 
@@ -29,25 +26,28 @@ class Prepared(attach.FastCallable):
         What it calls.
     """
 
-    def __init__(self, operation: Elementwise, bound: Sequence[Any], arguments: Arguments, out: Any) -> None:
-        functor = operation.functor
-        signature, count = functor.signature, len(functor.signature.operands)
+    def __init__(
+        self, called: Callable[..., Any], operation: Operation, bound: Sequence[Any], out: Any
+    ) -> None:
+        arguments, _ = operation.read(operation.plain_request, bound)
+        require_classes(operation.name, {"out": out})
+        operation.planner.outputs.read(out)
+        signature, count = operation.functor.signature, operation.count
         scalars = tuple(
             parameter._replace(default=value)
             for parameter, value in zip(signature.scalars, bound[count:], strict=True)
         )
-        self.operation = operation
-        self.__name__ = operation.__name__
+        self.operation = called
+        self.__name__ = operation.name
         self._binder = Binder(signature._replace(scalars=scalars))
-        self._names = [parameter.name for parameter in signature.parameters]
+        self._names = operation.names
         self._count = count
         self._expected = [_describe(value) for value in bound]
         self._out = None if out is None else _describe(out)
-        self._call = Call(functor, self._names, count, autotune=operation.options["autotune"])
-        self._call.warm.fast = fast_calls(self, functor, [*[None] * count, *bound[count:]])
+        fast = operation.hand_over(self, [*[None] * count, *bound[count:]])
         if arguments.device.kind == "cuda":
             attach.wait()
-        self._call.prepare(arguments, out, bound)
+        operation.prepare(bound, arguments, out, fast)
 
     @attach.launchable
     def __call__(self, *operands: Any, out: Any = None, **scalars: Any) -> Any:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from numjit.ahead.command import find_operation
 from numjit.call import tuning
+from numjit.call.operation import Operation, operation_of
 from numjit.call.tuning import Trial
 from numjit.dtypes import as_dtype
-from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import ArgumentError, NumjitError, UnsupportedDtypeError, kind_of, shown
 
 __all__ = ["run"]
@@ -36,9 +36,10 @@ def run(target: str, shapes: Sequence[str], names: Sequence[str]) -> int:
         names what does not exist.
     """
     try:
-        operation = find_operation(target)
-        if not isinstance(operation, Elementwise):
-            raise ArgumentError(f"{target} is {kind_of(operation)}; name one that numjit.elementwise made")
+        found = find_operation(target)
+        operation = operation_of(found)
+        if operation is None:
+            raise ArgumentError(f"{target} is {kind_of(found)}; name one that numjit.elementwise made")
         sizes = [_shape(text) for text in shapes]
         kinds = [as_dtype(name) for name in names]
     except (ArgumentError, UnsupportedDtypeError) as error:
@@ -52,16 +53,17 @@ def run(target: str, shapes: Sequence[str], names: Sequence[str]) -> int:
     if not torch.cuda.is_available():
         print("there is no GPU to tune for on this machine", file=sys.stderr)
         return 1
-    tuned = elementwise(operation.source, **{**operation.options, "autotune": True})
+    tuned = Operation(operation.functor, {**operation.options, "autotune": True})
     tuning.report = _show
     try:
         for text, shape in zip(shapes, sizes, strict=True):
             for name in kinds:
                 kind = getattr(torch, name.name)
-                count = len(operation.functor.signature.operands)
-                operands = [torch.randint(0, 100, shape, device="cuda").to(kind) for _ in range(count)]
+                operands = [
+                    torch.randint(0, 100, shape, device="cuda").to(kind) for _ in range(operation.count)
+                ]
                 print(f"{target} over {text} {name}, {math.prod(shape)} elements:")
-                tuned(*operands)
+                tuned(*tuned.binder.bind(operands, {}))
     except NumjitError as error:
         print(error, file=sys.stderr)
         return 1

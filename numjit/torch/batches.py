@@ -4,57 +4,59 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from numjit.call.operation import Operation, Request
 from numjit.errors import AutogradError
-from numjit.torch.autograd import Request, call, is_batched
-
-if TYPE_CHECKING:
-    from numjit.torch.operator import TorchOp
+from numjit.torch.graph import is_batched
 
 __all__ = ["in_batch", "one_by_one", "operator_over_batch", "over_batch"]
+
+#: Makes a call, recorded where torch watches it.
+Call = Callable[[Request[Any], Sequence[Any]], tuple[Any, ...]]
 
 #: How many batches torch nests at most.
 _LEVELS = 64
 
 
-def over_batch(size: int, dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
-    """Call over a batch: arguments with a batch have it at `dims`, results at the front."""
+def over_batch(
+    call: Call, size: int, dims: Sequence[Any], request: Request[Any], bound: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Make a call over a batch, by `call`: arguments with a batch have it at `dims`, results at the front."""
     operation = request.operation
-    raws = operation.functor.signature.raws
+    raws = operation.raws
     if operation.is_nullary or operation.functor.uses_index or any(dims[k] is not None for k in raws):
-        return _stacked(operation.__name__, size, dims, functools.partial(call, request), bound, raws)
+        return _stacked(operation.name, size, dims, functools.partial(call, request), bound, raws)
     lifted, zero_dim = _lifted(dims, request, bound)
     return call(request.with_zero_dim(zero_dim), lifted)
 
 
 def operator_over_batch(
-    operator: TorchOp, size: int, dims: Sequence[Any], values: Sequence[Any]
+    operation: Operation,
+    run: Callable[[Sequence[Any]], tuple[Any, ...]],
+    size: int,
+    dims: Sequence[Any],
+    values: Sequence[Any],
 ) -> tuple[Any, ...]:
-    """Call a registered operator over a batch; as `over_batch`, but torch's dispatcher sees every call."""
+    """Call a registered operator by `run` over a batch: as `over_batch`, but the dispatcher sees it."""
     import torch
 
-    operation = operator.functor
-    count = len(operation.functor.signature.operands)
-
-    def run(row: Sequence[Any]) -> tuple[Any, ...]:
-        results = operator.call(row[:count], row[count:])
-        return results if isinstance(results, tuple) else (results,)
+    count = operation.count
 
     # To an operator a scalar is one number.
-    whole = {*operation.functor.signature.raws, *range(count, len(values))}
+    whole = {*operation.raws, *range(count, len(values))}
     if not operation.functor.uses_index and all(dims[k] is None for k in whole):
         lifted, zero_dim = _lifted(dims, operation.plain_request, values)
         # What is 0-dim in a row counts less in promotion than with a batch's dimension, and meets any device.
         if not zero_dim or len({(x.dtype, x.device) for x in values if isinstance(x, torch.Tensor)}) == 1:
             return run(lifted)
-    return _stacked(operation.__name__, size, dims, run, values, operation.functor.signature.raws)
+    return _stacked(operation.name, size, dims, run, values, operation.raws)
 
 
-def in_batch(request: Request, bound: Sequence[Any]) -> tuple[Any, ...]:
+def in_batch(call: Call, request: Request[Any], bound: Sequence[Any]) -> tuple[Any, ...]:
     """Call within one of ``torch.autograd``'s own batches; what is inside them is recorded."""
     plain, dims, level = _opened(bound)
-    return _closed(over_batch(_size(plain, dims), dims, request, plain), level)
+    return _closed(over_batch(call, _size(plain, dims), dims, request, plain), level)
 
 
 def one_by_one(name: str, function: Callable[..., tuple[Any, ...]], bound: Sequence[Any]) -> tuple[Any, ...]:
@@ -93,9 +95,11 @@ def _closed(results: Sequence[Any], level: int) -> tuple[Any, ...]:
     return tuple(torch._add_batch_dim(result, 0, level) for result in results)
 
 
-def _lifted(dims: Sequence[Any], request: Request, bound: Sequence[Any]) -> tuple[list[Any], frozenset[int]]:
+def _lifted(
+    dims: Sequence[Any], request: Request[Any], bound: Sequence[Any]
+) -> tuple[list[Any], frozenset[int]]:
     """Put batch dimensions in front, with as many of size 1 behind them as broadcasting needs."""
-    raws = request.operation.functor.signature.raws
+    raws = request.operation.raws
     ranks = [
         len(x.shape) - (dim is not None) if hasattr(x, "shape") else 0
         for x, dim in zip(bound, dims, strict=True)

@@ -9,21 +9,20 @@ from __future__ import annotations
 import itertools
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from numjit.errors import ArgumentError, OutputError
+from numjit.errors import ArgumentError
 from numjit.functor.fingerprint import Captures
 from numjit.functor.signature import ArgumentType
 from numjit.ground.checks import as_tuple
-from numjit.torch.dispatch import leave_eager_calls_alone, operations
+from numjit.torch.dispatch import leave_eager_calls_alone
 from numjit.torch.genuine import genuine_functions
+from numjit.torch.graph import stored
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.watch import watchers
+from numjit.torch.watched import WatchedOperation, operations
 
-if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
-
-__all__ = ["break_graph", "call_outside", "call_traced", "explain", "generated", "stored"]
+__all__ = ["break_graph", "call_outside", "call_traced", "explain", "generated"]
 
 #: Holds the functions that were generated: a traced call takes them from here by name.
 generated = types.ModuleType("numjit.generated", "Torch forms of functors, generated under torch.compile.")
@@ -32,7 +31,7 @@ _serial = itertools.count()
 _forms: dict[Any, str] = {}
 
 
-def explain(operation: Elementwise, values: list[Any], *, opaque: bool) -> str | None:
+def explain(operation: WatchedOperation, values: list[Any], *, opaque: bool) -> str | None:
     """Return why a compiler could not look into a call; None where it can."""
     from numjit.call.arguments import default_dtype
     from numjit.torch.meta import argument_types
@@ -44,7 +43,7 @@ def explain(operation: Elementwise, values: list[Any], *, opaque: bool) -> str |
     return None
 
 
-def _lower(operation: Elementwise, kinds: tuple[ArgumentType, ...], default: Any, *, opaque: bool,
+def _lower(operation: WatchedOperation, kinds: tuple[ArgumentType, ...], default: Any, *, opaque: bool,
            active: tuple[int, ...] | None = ()) -> Any:  # fmt: skip
     from numjit.torch.see_through.lowering import lower, lower_with_gradients
 
@@ -52,14 +51,14 @@ def _lower(operation: Elementwise, kinds: tuple[ArgumentType, ...], default: Any
         raise NotLowerable("opaque=True keeps it one operation")
     if operation.rule is not None:
         raise NotLowerable("its gradient is written by hand, and goes with the operation as a whole")
-    if operation._python is None:
+    if operation.python is None:
         raise NotLowerable("it is written in C++")
     if active:
         try:
-            return lower_with_gradients(operation._python, kinds, default, active)
+            return lower_with_gradients(operation.python, kinds, default, active)
         except NotLowerable:  # too long, or no derivative of its own: torch may have one
             pass
-    return lower(operation._python, kinds, default, gradients=active != ())
+    return lower(operation.python, kinds, default, gradients=active != ())
 
 
 def _prepare(
@@ -79,9 +78,9 @@ def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: t
 
     operation = operations[name]
     operation.refresh()
-    if operation._python is not None and operation._watchers is None:
-        operation._watchers = watchers(Captures(operation._python.fn))
-    key = (name, operation._call.fingerprint, kinds, default, active, operation.rule is None)
+    if operation.python is not None and operation.watchers is None:
+        operation.watchers = watchers(Captures(operation.python.fn))
+    key = (name, operation.fingerprint, kinds, default, active, operation.rule is None)
     known = _forms.get(key)
     if known is not None:
         return known
@@ -93,7 +92,7 @@ def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: t
     except NotLowerable:
         pass
     else:
-        own = operation._python.name if operation._python is not None else ""
+        own = operation.python.name if operation.python is not None else ""
         made = f"{own if own.isidentifier() else 'functor'}_{next(_serial)}"
         # Dynamo finds a function's globals through the module that they name.
         lowered.build(vars(generated), made)
@@ -112,7 +111,7 @@ def _register(name: str, pattern: str) -> str:
         operator = opaque_op(operations[name])
     made = f"op_{operator.name.rpartition(':')[2]}_{pattern}"
     setattr(generated, made, operator.overload(pattern))
-    is_positional = "T" in pattern[operations[name]._operands :]
+    is_positional = "T" in pattern[operations[name].count :]
     return ",".join([made, *([] if is_positional else operator.scalar_names)])
 
 
@@ -125,7 +124,7 @@ def _default(name: str, position: int) -> Any:
     from numjit.arrays.numbers import as_python
 
     operation = operations[name]
-    return as_python(operation.functor.signature.scalars[position - operation._operands].default)
+    return as_python(operation.functor.signature.scalars[position - operation.count].default)
 
 
 # What torch.compiler.assume_constant_result does, which would need torch when this module is imported.
@@ -134,11 +133,11 @@ _prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 _register._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def break_graph(operation: Elementwise, what: str) -> Any:
+def break_graph(operation: WatchedOperation, what: str) -> Any:
     """End a compiler's graph before a call that it has none of; `what` completes "a call ..."."""
     import torch
 
-    torch._dynamo.graph_break(f"{operation.__name__}: numjit has no graph of a call {what}")
+    torch._dynamo.graph_break(f"{operation.name}: numjit has no graph of a call {what}")
     return NotImplemented
 
 
@@ -167,15 +166,17 @@ def call_outside(call: Any, operands: tuple[Any, ...], given: dict[str, Any]) ->
     return getattr(generated, _prepare_outside())(call, operands, given)
 
 
-def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict[str, Any], out: Any) -> Any:
+def call_traced(
+    operation: WatchedOperation, operands: tuple[Any, ...], scalars: dict[str, Any], out: Any
+) -> Any:
     """Make a call of what a compiler can trace; NotImplemented where the arguments are none of torch's."""
     import torch
 
     leave_eager_calls_alone()
-    values = operation._binder.bind(operands, scalars)
-    for k in range(operation._operands, len(values)):
-        if operation._names[k] not in scalars:
-            values[k] = _default(operation._token, k)
+    values = operation.binder.bind(operands, scalars)
+    for k in range(operation.count, len(values)):
+        if operation.names[k] not in scalars:
+            values[k] = _default(operation.token, k)
     kinds: list[tuple[Any, int]] = []
     pattern = ""
     active: list[int] = []
@@ -197,7 +198,7 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
             kinds.append(("complex128", 0))
         else:
             return break_graph(operation, f"of a {type(value).__name__}")
-    if "T" not in pattern[: operation._operands] or len(operation._raws) == operation._operands:
+    if "T" not in pattern[: operation.count] or operation.is_nullary:
         return break_graph(operation, "of no tensor's elements")
     for given in as_tuple(out):
         if given is not None and not isinstance(given, torch.Tensor):
@@ -206,63 +207,26 @@ def call_traced(operation: Elementwise, operands: tuple[Any, ...], scalars: dict
     wanted: tuple[int, ...] | None = tuple(active) if torch.is_grad_enabled() else ()
     if torch._C._are_functorch_transforms_active():  # Dynamo then looks through autograd functions
         wanted = None
-    name = _prepare(operation._token, tuple(kinds), torch.get_default_dtype(), wanted)
-    for watch in operation._watchers or ():
+    name = _prepare(operation.token, tuple(kinds), torch.get_default_dtype(), wanted)
+    for watch in operation.watchers or ():
         for number in watch():
             _ = {number: None}  # as a key it must be known: traced code is right for this value only
     if name:
         result = getattr(generated, name)(*values)
     else:
-        made, *names = _register(operation._token, pattern).split(",")
+        made, *names = _register(operation.token, pattern).split(",")
         count = len(values) - len(names)
         given = dict(zip(names, values[count:], strict=True))
         result = getattr(generated, made)(*values[:count], **given)
-    return result if out is None else stored(operation, result, out)
+    return result if out is None else stored(operation.name, result, out)
 
 
-def _check_scalars(operation: Elementwise, values: list[Any]) -> None:
+def _check_scalars(operation: WatchedOperation, values: list[Any]) -> None:
     import torch
 
     for k, value in enumerate(values):
-        if k >= operation._operands and isinstance(value, torch.Tensor) and value.dim():
+        if k >= operation.count and isinstance(value, torch.Tensor) and value.dim():
             raise ArgumentError(
-                f"{operation.__name__}(): scalar {operation._names[k]!r} has shape {tuple(value.shape)}; "
+                f"{operation.name}(): scalar {operation.names[k]!r} has shape {tuple(value.shape)}; "
                 "pass a number or a 0-dim array"
             )
-
-
-def stored(operation: Elementwise, result: Any, out: Any) -> Any:
-    """Copy results to given tensors."""
-    results = result if isinstance(result, tuple) else (result,)
-    outs = as_tuple(out)
-    if len(results) != len(outs):
-        raise OutputError(f"{operation.__name__}() has {len(results)} outputs; pass out= as many")
-    stored = []
-    for made, given in zip(results, outs, strict=True):
-        if given is None:
-            stored.append(made)
-            continue
-        if given.shape != made.shape:
-            raise OutputError(
-                f"{operation.__name__}(): out has shape {tuple(given.shape)} but the result has shape "
-                f"{tuple(made.shape)}; pass a tensor of that shape"
-            )
-        if not _can_cast(made.dtype, given.dtype):
-            raise OutputError(
-                f"{operation.__name__}(): out has dtype {given.dtype}, to which a {made.dtype} result cannot "
-                "be cast; pass a tensor of that dtype"
-            )
-        given.copy_(made)
-        stored.append(given)
-    return stored[0] if len(stored) == 1 else tuple(stored)
-
-
-def _can_cast(src: Any, dst: Any) -> bool:
-    """Answer as ``torch.can_cast``, which Dynamo cannot trace."""
-    import torch
-
-    if src.is_complex and not dst.is_complex:
-        return False
-    if src.is_floating_point and not (dst.is_floating_point or dst.is_complex):
-        return False
-    return dst is not torch.bool or src is torch.bool

@@ -15,14 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from numjit.call.operation import Operation
 from numjit.errors import FunctorError
 from numjit.ground import apart
-from numjit.torch.lookup import defining
-
-if TYPE_CHECKING:
-    from numjit.torch.operator import TorchOp
+from numjit.torch.names import defining
+from numjit.torch.nested import over_jagged
 
 __all__ = ["Definition", "definition", "lock"]
 
@@ -44,6 +43,40 @@ def definition(namespace: str, base: str) -> Definition:
     return found
 
 
+class Owner(Protocol):
+    """The operator that has a name: kernels, and what torch asks of an operator.
+
+    Attributes
+    ----------
+    autocast
+        The dtype that floating tensors are cast to under autocast, by device type.
+    flops
+        What an element counts in ``FlopCounterMode``.
+    """
+
+    autocast: dict[str, Any]
+    flops: int
+
+    @property
+    def operation(self) -> Operation:
+        """What it computes."""
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a call below autograd."""
+
+    def compute_out(self, *args: Any, **kwargs: Any) -> None:
+        """Run such a call into given tensors."""
+
+    def fake(self, *args: Any, **kwargs: Any) -> Any:
+        """Return tensors like the results, of tensors that have no memory."""
+
+    def fake_out(self, *args: Any, **kwargs: Any) -> None:
+        """Check given outputs, of tensors that have no memory."""
+
+    def vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Run over a batch."""
+
+
 class Definition:
     """A name among torch's operators.
 
@@ -56,7 +89,7 @@ class Definition:
     def __init__(self, namespace: str, base: str) -> None:
         import torch
 
-        self.owner: TorchOp | None = None
+        self.owner: Owner | None = None
         self._namespace, self._base = namespace, base
         self._anchors = torch.library.Library(namespace, "IMPL")
         self._anchored: set[str] = set()
@@ -75,7 +108,7 @@ class Definition:
 
     # ---------------------------------------------------------------------------------- registration
 
-    def begin(self, owner: TorchOp, texts: tuple[str, ...]) -> None:
+    def begin(self, owner: Owner, texts: tuple[str, ...]) -> None:
         """Give the name to an operator that has it to itself from now on; `texts` are its schemas."""
         import torch
 
@@ -88,7 +121,7 @@ class Definition:
             self._kernels = torch.library.Library(self._namespace, "IMPL")
         self.owner = owner
 
-    def end(self, owner: TorchOp) -> None:
+    def end(self, owner: Owner) -> None:
         """Take the name from an operator, if it has it; calls of other threads return first."""
         with lock:
             if self.owner is not owner:
@@ -195,7 +228,7 @@ class Definition:
 
     # --------------------------------------------------------------------------------------- kernels
 
-    def _owner(self) -> TorchOp:
+    def _owner(self) -> Owner:
         owner = self.owner
         if owner is None:
             raise FunctorError(
@@ -250,9 +283,7 @@ class Definition:
         self._implemented.add((name, key))
 
     def _over_jagged(self, _cls: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from numjit.torch.nested import over_jagged
-
-        functor = self._owner().functor.functor
+        functor = self._owner().operation.functor
         return over_jagged(functor.name, functor.signature.raws, func, args, kwargs or {})
 
     def _count(self, mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import itertools
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numjit.torch.genuine  # noqa: F401 - it notes Python's own functions, before torch replaces any
 from numjit.errors import ToolchainError
-from numjit.ground.checks import as_tuple, is_a
-
-if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
-    from numjit.torch.operator import TorchOp
+from numjit.ground.checks import is_a
 
 __all__ = [
-    "dispatched",
     "eager",
     "hand_over",
     "is_overridden",
     "is_profiled",
-    "is_recorded_above",
     "is_traced",
     "leave_eager_calls_alone",
     "need_torch",
-    "operations",
     "profiled",
-    "token",
     "unseen",
 ]
-
-#: Which operation a traced call calls, by the name that it says.
-operations: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
-_serial = itertools.count()
-
-
-def token(operation: Elementwise) -> str:
-    """Return a name by which a traced call can say which operation it calls."""
-    name = f"t{next(_serial)}"
-    operations[name] = operation
-    return name
 
 
 def need_torch(what: str) -> None:
@@ -153,18 +131,6 @@ def unseen() -> contextlib.AbstractContextManager[Any]:
     return made
 
 
-@functools.cache
-def is_recorded_above() -> Callable[[], bool]:
-    """Return what says whether calls are recorded before autograd: ``make_fx(..., pre_dispatch=True)``.
-
-    Such a mode is not among those that torch counts.
-    """
-    import torch
-
-    core = torch._C
-    return functools.partial(core._dispatch_tls_is_dispatch_key_included, core.DispatchKey.PreDispatch)
-
-
 def is_profiled() -> bool:
     """Whether one of torch's profilers records: ``torch.profiler``, ``emit_nvtx``, ``emit_itt``."""
     profiler = sys.modules.get("torch.autograd.profiler")
@@ -190,49 +156,3 @@ def profiled(
     named = {key: value for key, value in scalars.items() if is_a(value, numbers)}
     made: Any = torch._C._profiler._RecordFunctionFast
     return made(f"numjit::{name}", shown, named)  # type: ignore[no-any-return]
-
-
-def dispatched(operation: Elementwise, bound: Sequence[Any], out: Any = None) -> Any:
-    """Make a call through the functor's torch operator, or answer NotImplemented where there is no need.
-
-    The results are new ones: whoever has `out` for them has to copy them there.
-
-    There is under modes (fake tensors, tracing, counters), under ``torch.jit.trace``, and for tensor classes
-    with a ``__torch_dispatch__`` of their own. Transforms and forward mode see the node of
-    `numjit.torch.autograd`.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "func"):
-        return NotImplemented
-    tensors = [value for value in bound if is_a(value, torch.Tensor)]
-    if not tensors or len(operation._raws) == operation._operands:
-        return NotImplemented
-    if out is not None:
-        outs = [one for one in as_tuple(out) if one is not None]
-        if not all(is_a(one, torch.Tensor) for one in outs):
-            return NotImplemented
-        tensors += outs
-    core = torch._C
-    watched = core._len_torch_dispatch_stack() or core._is_tracing() or is_recorded_above()()
-    if watched or any(_is_wrapper(torch, type(tensor)) for tensor in tensors):
-        from numjit.torch.operator import opaque_op
-
-        count = operation._operands
-        operator = opaque_op(operation)
-        _share_out(operator, tensors)
-        return operator.call(list(bound[:count]), bound[count:])
-    return NotImplemented
-
-
-def _share_out(operator: TorchOp, tensors: Sequence[Any]) -> None:
-    """Tell DTensor how the operator's operands may be sharded, where any is one."""
-    module = sys.modules.get("torch.distributed.tensor")
-    if module is not None and any(isinstance(tensor, module.DTensor) for tensor in tensors):
-        from numjit.torch.sharding import known_to_dtensor
-
-        known_to_dtensor(operator)
-
-
-def _is_wrapper(torch: Any, cls: type) -> bool:
-    own = getattr(cls, "__torch_dispatch__", None)
-    return cls is not torch.Tensor and own is not torch.Tensor.__torch_dispatch__

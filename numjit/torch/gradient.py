@@ -5,19 +5,32 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from numjit.errors import AutogradError
-from numjit.torch import autograd
-
-if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
-    from numjit.torch.operator import TorchOp
+from numjit.torch.graph import is_inexact, save_values, saved_values
+from numjit.torch.recorded import operator_gradients, through_dispatcher
+from numjit.torch.watched import WatchedOperation, check_unchanged, derived, explained
 
 __all__ = ["autograd_kernel"]
 
 
-def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
+class Operator(Protocol):
+    """A registered operator, as its kernels for autograd see it."""
+
+    operation: WatchedOperation
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a call below autograd."""
+
+    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """Return one value a parameter."""
+
+    def require(self) -> None:
+        """Raise FunctorError if the operator does not have its name any more."""
+
+
+def autograd_kernel(operator: Operator, overload: Any) -> Callable[..., Any]:
     """Return an overload's kernel for torch's autograd keys.
 
     What ``torch.library.register_autograd`` would make knows neither forward mode, whose tangents it
@@ -32,7 +45,7 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
     is_grad_enabled = torch.is_grad_enabled
     transforms = torch._C._are_functorch_transforms_active
     redispatch = overload.redispatch
-    compute, detached = operator.compute, operator.detached
+    compute, operation = operator.compute, operator.operation
     count = len(overload._schema.arguments)
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
@@ -41,7 +54,7 @@ def autograd_kernel(operator: TorchOp, overload: Any) -> Callable[..., Any]:
         if (is_grad_enabled() and any_requires_grad(*args)) or forward_ad._current_level >= 0:
             return _nodes()[0].apply(_Call(operator, overload, keyset & after, kwargs), None, *args)
         if _is_last(keyset.raw_repr()):
-            return detached(*args) if len(args) == count else compute(*args, **kwargs)
+            return operation(*args) if len(args) == count else compute(*args, **kwargs)
         with below():
             return redispatch(keyset & after, *args, **kwargs)
 
@@ -72,7 +85,7 @@ class _Call:
         Scalars that were given by name.
     """
 
-    operator: TorchOp
+    operator: Operator
     overload: Any
     keyset: Any
     kwargs: Mapping[str, Any]
@@ -122,15 +135,15 @@ def _nodes() -> tuple[Any, Any]:
         def save(ctx: Any, call: _Call, args: Sequence[Any], result: Any) -> None:
             many = result if isinstance(result, tuple | list) else (result,)
             ctx.set_materialize_grads(False)
-            ctx.dtypes = [one.dtype if autograd.is_inexact(one) else None for one in many]
+            ctx.dtypes = [one.dtype if is_inexact(one) else None for one in many]
             if None in ctx.dtypes:
                 whole = [one for one, dtype in zip(many, ctx.dtypes, strict=True) if dtype is None]
                 ctx.mark_non_differentiable(*whole)
-            operation = ctx.operation = call.operator.functor
+            operation = ctx.operation = call.operator.operation
             operation.refresh()  # nothing has, where tensors have no memory
             ctx.fingerprint = operation.fingerprint
             values = call.operator.values(tuple(args), call.kwargs)
-            ctx.save_for_forward(*autograd.save_values(ctx, values))
+            ctx.save_for_forward(*save_values(ctx, values))
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
@@ -139,16 +152,16 @@ def _nodes() -> tuple[Any, Any]:
             answer: list[Any] = [None] * len(needed)
             operation = ctx.operation
             if operation.rule is None or operation.rule.calls_again(grads):
-                autograd.check_unchanged(operation, ctx.fingerprint)
-            found = autograd.operator_gradients(operation, autograd.saved_values(ctx), grads, wanted)
+                check_unchanged(operation, ctx.fingerprint)
+            found = operator_gradients(operation, saved_values(ctx), grads, wanted)
             for place, gradient in zip(wanted, found, strict=True):
                 answer[place] = gradient
             return None, None, *answer
 
         @staticmethod
         def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
-            autograd.check_unchanged(ctx.operation, ctx.fingerprint)
-            values = autograd.saved_values(ctx)
+            check_unchanged(ctx.operation, ctx.fingerprint)
+            values = saved_values(ctx)
             # Torch turns forward mode off here, for transforms around this one as well: their tangents would
             # be lost. So it is on, and what has a tangent of this level is left without.
             with forward_ad._set_fwd_grad_enabled(True):
@@ -177,7 +190,7 @@ def _nodes() -> tuple[Any, Any]:
 
 
 def _tangents(
-    operation: Elementwise, values: Sequence[Any], tangents: Sequence[Any], dtypes: Sequence[Any]
+    operation: WatchedOperation, values: Sequence[Any], tangents: Sequence[Any], dtypes: Sequence[Any]
 ) -> list[Any]:
     """Return the results' tangents, None where a result (of dtype None) can have none.
 
@@ -189,21 +202,19 @@ def _tangents(
     AutogradError
         The functor has no derivative, or one written by hand.
     """
-    from numjit.torch.operator import opaque_op
-
     if operation.rule is not None:
         raise AutogradError(
-            f"{operation.__name__}(): a gradient written by hand has no forward mode; use reverse mode "
+            f"{operation.name}(): a gradient written by hand has no forward mode; use reverse mode "
             "(torch.func.vjp, jacrev) in place of jvp and jacfwd"
         )
     active = tuple(k for k, tangent in enumerate(tangents) if tangent is not None)
     outputs = tuple(dtype is not None for dtype in dtypes)
     if not any(outputs):
         return [None] * len(outputs)
-    with autograd.explained(operation):
-        derivative = autograd.derived(operation, "jvp", active, outputs)
-        count = len(operation.functor.signature.operands)
-        operands = [*values[:count], *(tangents[k] for k in active)]
-        results = opaque_op(derivative).call(operands, values[count:])
+    with explained(operation):
+        derivative = derived(operation, "jvp", active, outputs)
+        count = operation.count
+        given = [*values[:count], *(tangents[k] for k in active), *values[count:]]
+        results = through_dispatcher(derivative, given)
     found = iter(results if isinstance(results, tuple | list) else (results,))
     return [None if dtype is None else next(found).to(dtype) for dtype in dtypes]

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.arrays.numbers import number_type
+from numjit.call import build
 from numjit.call.arguments import default_dtype
-from numjit.call.planned import gradient_dtype
+from numjit.call.operation import Operation
+from numjit.call.planner import gradient_dtype
 from numjit.dtypes import DType, as_dtype
 from numjit.errors import ArgumentError, DeviceError
 from numjit.functor.python import PythonFunctor
@@ -16,8 +18,7 @@ from numjit.semantics import Category, output_strides
 from numjit.torch.genuine import genuine_functions
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
-    from numjit.elementwise import Elementwise
+    from numjit.functor.kinds import Functor
 
 __all__ = ["argument_types", "empty_results", "result_dtypes"]
 
@@ -59,8 +60,6 @@ def _known(value: Any) -> Any:
 
 def result_dtypes(functor: Functor, kinds: tuple[ArgumentType, ...], device_type: str) -> tuple[DType, ...]:
     """Return the dtype of each result, as the functor is compiled for a device type."""
-    from numjit.call import build
-
     with genuine_functions():
         return build.specialise(
             functor, kinds, default_dtype(), "cuda" if device_type == "cuda" else "cpu"
@@ -68,7 +67,7 @@ def result_dtypes(functor: Functor, kinds: tuple[ArgumentType, ...], device_type
 
 
 def _stored_dtypes(
-    operation: Elementwise, values: Sequence[Any], shape: tuple[Any, ...], device_type: str
+    operation: Operation, values: Sequence[Any], shape: tuple[Any, ...], device_type: str
 ) -> tuple[DType, ...]:
     """Return the dtype in which each result is stored."""
     if not operation.gradients:
@@ -80,7 +79,7 @@ def _stored_dtypes(
     )
 
 
-def empty_results(operation: Elementwise, values: Sequence[Any]) -> tuple[Any, ...]:
+def empty_results(operation: Operation, values: Sequence[Any]) -> tuple[Any, ...]:
     """Return tensors like the results of a call, of whatever class and mode the operands' ones are.
 
     Sizes may be symbolic; where the order of strides decides, torch's symbolic shapes are asked and keep the

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from numjit.arrays.numbers import number_type
+from numjit.call.operation import operation_of
 from numjit.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from numjit.elementwise import Elementwise
 
 __all__ = ["as_module"]
 
 
-def as_module(operation: Elementwise, given: Mapping[str, Any]) -> Any:
+def as_module(operation: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """Return the module of an operation; what is given by name is part of it.
 
     Raises
@@ -51,15 +49,17 @@ def _module_class() -> Any:
 
         __qualname__ = "ElementwiseModule"
 
-        def __init__(self, operation: Elementwise, given: Mapping[str, Any]) -> None:
+        def __init__(self, operation: Callable[..., Any], given: Mapping[str, Any]) -> None:
             super().__init__()
+            engine = operation_of(operation)
+            assert engine is not None
             self.operation = operation
             self.numbers: dict[str, Any] = {}
             self._tensors: list[str] = []
-            scalars = {p.name for p in operation.functor.signature.scalars}
-            known = operation.parameter_names
+            scalars = set(engine.names[engine.count :])
+            known = engine.names
             for name, value in given.items():
-                where = f"{operation.__name__}.module(): {name!r}"
+                where = f"{engine.name}.module(): {name!r}"
                 if name not in known:
                     raise ArgumentError(f"{where} is no parameter; they are {', '.join(known)}")
                 if isinstance(value, torch.Tensor):

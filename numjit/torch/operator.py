@@ -5,35 +5,33 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
-import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit.arrays.numbers import number_type
-from numjit.call.detached import Detached
-from numjit.elementwise import Elementwise, elementwise
 from numjit.errors import ArgumentError, FunctorError, OutputError
 from numjit.ground.checks import as_tuple
-from numjit.torch.autograd import tangent
+from numjit.torch.batches import operator_over_batch
 from numjit.torch.definition import definition, lock
-from numjit.torch.dispatch import need_torch
 from numjit.torch.gradient import autograd_kernel
-from numjit.torch.lookup import automatic_name, install
+from numjit.torch.graph import tangent
+from numjit.torch.meta import empty_results
+from numjit.torch.names import NAMESPACE, automatic_name, gradients_of, install
 from numjit.torch.schema import check_name, schema, spelled
+from numjit.torch.watched import WatchedOperation
 
 if TYPE_CHECKING:
     from numjit.functor.signature import Parameter
-    from numjit.torch.by_hand import Rule
+    from numjit.torch.rule import Rule
 
-__all__ = ["TorchOp", "opaque_op", "registered", "torch_op"]
+__all__ = ["TorchOp", "flops_of", "opaque_op", "register", "registered"]
 
 _NUMBERS = frozenset((bool, float, complex))
 _INT64 = 1 << 63
-_AUTOCAST = ("cuda", "cpu")
 _registered: dict[str, TorchOp] = {}
 #: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
-_opaque: weakref.WeakKeyDictionary[Elementwise, dict[tuple[str, Rule | None], TorchOp]]
+_opaque: weakref.WeakKeyDictionary[WatchedOperation, dict[tuple[str, Rule | None], TorchOp]]
 _opaque = weakref.WeakKeyDictionary()
 
 
@@ -45,31 +43,32 @@ class TorchOp:
     name
         As registered, ``"namespace::name"``.
     functor
-        The operation behind it.
+        What was registered: an operation made by `numjit.elementwise`.
+    operation
+        The engine's operation behind it.
     """
 
     def __init__(
         self,
         name: str,
-        functor: Elementwise,
+        operation: WatchedOperation,
+        functor: Any,
         autocast: Mapping[str, Any],
-        flops: int | None,
+        flops: int,
     ) -> None:
         self.name = name
-        self.functor = functor
-        self.__name__ = functor.__name__
+        self.operation, self.functor = operation, functor
+        self.__name__ = operation.name
         self.__doc__ = functor.__doc__
         self._namespace, self._base = check_name(name)
         #: The dtype that floating tensors are cast to under autocast, by device type.
         self.autocast = dict(autocast)
-        #: Runs a call below autograd, where torch's dispatcher has passed modes, transforms and classes.
-        self.detached = Detached(functor, refreshes=True)
         #: What an element counts in ``FlopCounterMode``.
-        self.flops = flops if flops is not None else _estimate(functor)
-        signature = functor.functor.signature
-        if len(signature.operands) == len(signature.raws):
+        self.flops = flops
+        signature = operation.functor.signature
+        if operation.is_nullary:
             raise FunctorError(
-                f"{functor.__name__} has no operands to broadcast, so a torch operator of it would have no "
+                f"{operation.name} has no operands to broadcast, so a torch operator of it would have no "
                 "shape; call it eagerly, with shape="
             )
         self._count = len(signature.operands)
@@ -79,8 +78,9 @@ class TorchOp:
         #: Tensors as operands, numbers as scalars.
         self._plain = "T" * self._count + "S" * len(signature.scalars)
         self._overloads: dict[str, Any] = {}
+        self._teach: Callable[[Any], None] | None = None
         self._is_removed = False
-        install()
+        install(_make)
         with lock:
             self._definition = definition(self._namespace, self._base)
             self._definition.begin(self, (self._schema(self._plain), self._schema(None)))
@@ -113,7 +113,16 @@ class TorchOp:
         make = functools.partial(autograd_kernel, self)
         found = self._definition.add(overload, self._schema(pattern), tags, make)
         self._overloads[pattern] = found
+        if self._teach is not None:
+            self._teach(found)
         return found
+
+    def with_each_overload(self, teach: Callable[[Any], None]) -> None:
+        """Call a function with each overload, those that are made later too, in place of an earlier one."""
+        with lock:
+            self._teach = teach
+            for overload in list(self._overloads.values()):
+                teach(overload)
 
     def _add_out(self) -> None:
         import torch
@@ -123,7 +132,7 @@ class TorchOp:
 
     def _schema(self, pattern: str | None) -> str:
         """Return the schema of an overload; without a pattern, of the one with ``out=``."""
-        signature = self.functor.functor.signature
+        signature = self.operation.functor.signature
         if pattern is None:
             return schema(f"{self._base}.out", signature, self._plain, out=True)
         own = "" if pattern == self._plain else f".{pattern}"
@@ -157,7 +166,7 @@ class TorchOp:
         return self
 
     def __reduce__(self) -> Any:
-        return _named, (self.name, self.functor, self.autocast, self.flops)
+        return _restored, (self.name, self.functor, self.autocast, self.flops)
 
     # ------------------------------------------------------------------------------------ kernels
 
@@ -175,14 +184,17 @@ class TorchOp:
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call below autograd, whatever its tensors require."""
-        return self.detached(*self.values(args, kwargs))
+        return self.operation(*self.values(args, kwargs))
 
     def compute_out(self, *args: Any, **kwargs: Any) -> None:
         """Run such a call into the tensors given as ``out``, or ``out0``, ``out1``, ..."""
-        functor = self.functor
+        operation = self.operation
         outs = tuple(kwargs.pop(name) for name in self._out_names())
-        functor.refresh()
-        functor.compute_into(functor.plain_request, self.values(args, kwargs), outs)
+        values = self.values(args, kwargs)
+        operation.refresh()
+        key = operation.key(values, outs, detached=True)
+        if key is None or operation.repeat(key, values, outs) is None:
+            operation.compute(operation.plain_request, values, outs, key=key, fast=operation.fast)
 
     def _autograd_out(self, keyset: Any, *args: Any, **kwargs: Any) -> None:
         """Go on below autograd, if nothing that is written to given outputs is to be differentiated."""
@@ -207,17 +219,13 @@ class TorchOp:
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:
         """Return tensors like the results, of tensors that have no memory."""
-        from numjit.torch.meta import empty_results
-
-        results = empty_results(self.functor, self.values(args, kwargs))
+        results = empty_results(self.operation, self.values(args, kwargs))
         return results[0] if self._outputs == 1 else results
 
     def fake_out(self, *args: Any, **kwargs: Any) -> None:
         """Check given outputs, of tensors that have no memory."""
-        from numjit.torch.meta import empty_results
-
         outs = [kwargs.pop(name) for name in self._out_names()]
-        for given, wanted in zip(outs, empty_results(self.functor, self.values(args, kwargs)), strict=True):
+        for given, wanted in zip(outs, empty_results(self.operation, self.values(args, kwargs)), strict=True):
             if tuple(given.shape) != tuple(wanted.shape):
                 raise ArgumentError(
                     f"{self.name}.out: out has shape {tuple(given.shape)} but the result has shape "
@@ -228,11 +236,14 @@ class TorchOp:
 
     def vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Run over a batch that `args` have at `in_dims`."""
-        from numjit.torch.batches import operator_over_batch
-
         values = self.values(args, kwargs)
         dims = [*in_dims, *[None] * (len(values) - len(args))]
-        results = operator_over_batch(self, info.batch_size, dims, values)
+
+        def run(row: Sequence[Any]) -> tuple[Any, ...]:
+            made = self.call(row[: self._count], row[self._count :])
+            return made if isinstance(made, tuple) else (made,)
+
+        results = operator_over_batch(self.operation, run, info.batch_size, dims, values)
         return (results[0], 0) if self._outputs == 1 else (results, (0,) * len(results))
 
     # --------------------------------------------------------------------------------------- call
@@ -321,7 +332,7 @@ class TorchOp:
         """
         import torch
 
-        values = self.functor._binder.bind(operands, scalars)
+        values = self.operation.binder.bind(operands, scalars)
         if out is None:
             return self.call(values[: self._count], values[self._count :])
         values = [_plain_number(value) for value in values]
@@ -357,125 +368,53 @@ def _plain_number(value: Any) -> Any:
     return value if type(value).__module__ != "numpy" or getattr(value, "shape", None) else value.item()
 
 
-def _estimate(functor: Elementwise) -> int:
+def flops_of(operation: WatchedOperation) -> int:
     """Count the operations and calls in a Python functor's own bytecode; 1 for C++."""
-    fn = functor.source
-    if isinstance(fn, str):
+    if operation.python is None:
         return 1
     counted = ("BINARY_OP", "UNARY_NEGATIVE", "CALL", "CALL_KW", "COMPARE_OP")
-    return max(1, sum(found.opname in counted for found in dis.get_instructions(fn)))
+    return max(1, sum(found.opname in counted for found in dis.get_instructions(operation.python.fn)))
 
 
-def torch_op(
-    name: str,
-    functor: Elementwise | Callable[..., Any] | str,
-    /,
-    *,
-    autocast: Any = None,
-    flops: int | None = None,
+def register(
+    name: str, operation: WatchedOperation, functor: Any, autocast: Mapping[str, Any], flops: int
 ) -> TorchOp:
-    """Register a functor as an operator of torch.
-
-    Parameters
-    ----------
-    name
-        ``"namespace::name"``; then it is also ``torch.ops.namespace.name``. A name that numjit registered
-        before is replaced, so that a module can be reloaded.
-    functor
-        Made by `numjit.elementwise`, or what that is made of. Operands are the operator's tensors, scalars
-        its keyword-only numbers.
-    autocast
-        The dtype that floating tensors are cast to under ``torch.autocast``: one for all devices, or a
-        dictionary from device types to dtypes. By default autocast leaves the operator alone.
-    flops
-        Floating-point operations of one element, for ``torch.utils.flop_counter``; by default estimated for
-        Python functors, and 1 for C++.
-
-    Returns
-    -------
-    TorchOp
-        Called like the functor.
+    """Register an operation under a name; one that numjit registered before is replaced.
 
     Raises
     ------
     FunctorError
-        `name` is none, is taken by another library, or the functor has no operands to broadcast.
-    ArgumentError
-        `functor`, `autocast` or `flops` is none of these.
-    ToolchainError
-        torch is not installed.
-
-    Examples
-    --------
-    >>> import torch, numjit
-    >>> axpy = numjit.torch_op("mylib::axpy", lambda x, y, *, alpha=1.0: alpha * x + y)
-    >>> torch.ops.mylib.axpy(torch.ones(2), torch.ones(2), alpha=2.0)
-    tensor([3., 3.])
+        Another library has the name.
     """
-    need_torch("numjit.torch_op")
     import torch
 
     namespace, base = check_name(name)
-    made = _operation(name, functor)
-    policies = _policies(name, autocast)
-    if flops is not None and (not isinstance(flops, int) or isinstance(flops, bool) or flops < 0):
-        raise ArgumentError(
-            f"{name}: flops is {flops!r}; say what an element counts, an int of 0 or more, or register a "
-            f"formula with torch.utils.flop_counter.register_flop_formula(torch.ops.{namespace}.{base})"
-        )
     with lock:
         earlier = _registered.get(name)
         if earlier is not None:
             earlier._retire()
         elif hasattr(getattr(torch.ops, namespace), base):
             raise FunctorError(f"torch has an operator {name!r} already; choose another name")
-        found = _registered[name] = TorchOp(name, made, policies, flops)
+        found = _registered[name] = TorchOp(name, operation, functor, autocast, flops)
         return found
 
 
-def _operation(name: str, functor: Any) -> Elementwise:
-    """Return the operation that is to be an operator, or is to be made one."""
-    if isinstance(functor, Elementwise):
-        return functor
-    if isinstance(functor, str | types.FunctionType):
-        return elementwise(functor)
-    raise ArgumentError(
-        f"{name}: the functor is a {type(functor).__name__}; pass an operation made by numjit.elementwise, a "
-        "function of one element, or C++ text"
-    )
-
-
-def _policies(name: str, autocast: Any) -> dict[str, Any]:
-    """Return the dtype to cast to under autocast by device type."""
-    import torch
-
-    if autocast is None:
-        return {}
-    found = dict(autocast) if isinstance(autocast, Mapping) else dict.fromkeys(_AUTOCAST, autocast)
-    for device, dtype in found.items():
-        if device not in _AUTOCAST:
-            raise ArgumentError(f"{name}: autocast names the device type {device!r}; say 'cuda' or 'cpu'")
-        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-            raise ArgumentError(
-                f"{name}: autocast is {dtype!r} for {device!r}; pass a floating dtype of torch's, as "
-                "torch.float32, or a dictionary from device types to such"
-            )
-    return found
-
-
-def _named(name: str, functor: Elementwise, autocast: Mapping[str, Any], flops: int) -> TorchOp:
+def _restored(name: str, functor: Any, autocast: Mapping[str, Any], flops: int) -> TorchOp:
     """Return the operator that has a name here; where there is none, as in another process, register it."""
     with lock:
-        return _registered.get(name) or torch_op(name, functor, autocast=autocast, flops=flops)
+        found = _registered.get(name)
+        if found is None:
+            found = register(name, functor.__numjit_operation__, functor, autocast, flops)
+        return found
 
 
-def opaque_op(operation: Elementwise) -> TorchOp:
+def opaque_op(operation: WatchedOperation) -> TorchOp:
     """Return the operator of a functor that has none of its own; its name tells what it computes.
 
     The name is the functor's with the beginning of its fingerprint, the same in every process; where a
     gradient written by hand is numjit's own, with that one's as well.
     """
-    key = operation._call.fingerprint, operation.rule
+    key = operation.fingerprint, operation.rule
     with lock:
         known = _opaque.setdefault(operation, {})
         found = known.get(key)
@@ -490,28 +429,40 @@ def registered() -> list[TorchOp]:
         return list(_registered.values())
 
 
-def _find_opaque(operation: Elementwise) -> TorchOp:
+def _make(name: str) -> bool:
+    """Register the operator of a gradient by its name; answers whether it is one."""
+    for operator in registered():
+        for gradient, patterns in gradients_of(operator.operation, operator.patterns, name):
+            made = opaque_op(gradient)
+            for pattern in patterns:
+                made.overload(pattern)
+            if made.name == f"{NAMESPACE}::{name}":
+                return True
+    return False
+
+
+def _find_opaque(operation: WatchedOperation) -> TorchOp:
     stem = automatic_name(operation)
     for number in itertools.count(1):
         name = stem if number == 1 else f"{stem}_{number}"
         found = _registered.get(name)
         if found is None:
-            found = _registered[name] = TorchOp(name, operation, {}, None)
+            found = _registered[name] = TorchOp(name, operation, operation, {}, flops_of(operation))
         if _can_share(found, operation):
             return found
     raise AssertionError("unreachable")
 
 
-def _can_share(operator: TorchOp, operation: Elementwise) -> bool:
+def _can_share(operator: TorchOp, operation: WatchedOperation) -> bool:
     """Whether an operator of equal code is, and stays, an operation's: same gradient, same captured names."""
-    other = operator.functor
+    other = operator.operation
     if other is operation:
         return True
     if other.rule is not operation.rule:
         return False
-    if operation._python is None or other._python is None:
-        return operation._python is other._python
-    mine, theirs = (functor.capture_places() for functor in (operation._python, other._python))
+    if operation.python is None or other.python is None:
+        return operation.python is other.python
+    mine, theirs = (functor.capture_places() for functor in (operation.python, other.python))
     if mine is None or theirs is None:
         return False
     own, others = (

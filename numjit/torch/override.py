@@ -14,7 +14,7 @@ from numjit.torch.dispatch import need_torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numjit.call.build import Functor
+    from numjit.functor.kinds import Functor
 
 __all__ = ["Override", "OverrideError", "override"]
 

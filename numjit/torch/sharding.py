@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from numjit.elementwise import Elementwise
 from numjit.errors import ArgumentError, FunctorError, ToolchainError
 from numjit.ground.apart import lock
-
-if TYPE_CHECKING:
-    from numjit.torch.operator import TorchOp
+from numjit.torch.operator import TorchOp
 
 __all__ = ["known_to_dtensor", "pointwise_shardings", "register_pointwise"]
 
@@ -63,12 +60,11 @@ def register_pointwise(op: TorchOp, linear: Sequence[str] = ()) -> TorchOp:
     >>> from numjit.torch.sharding import register_pointwise
     >>> scaled = register_pointwise(numjit.torch_op("mylib::scaled", lambda x, w: x * w), linear=("x",))
     """
-    functor = getattr(op, "functor", None)
-    if not isinstance(functor, Elementwise):
+    if not isinstance(op, TorchOp):
         raise ArgumentError(
             f"register_pointwise takes what numjit.torch_op answered, not a {type(op).__name__}"
         )
-    signature = functor.functor.signature
+    signature = op.operation.functor.signature
     operands = [parameter.name for parameter in signature.operands]
     given = (linear,) if isinstance(linear, str) else linear
     if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
@@ -90,11 +86,15 @@ def register_pointwise(op: TorchOp, linear: Sequence[str] = ()) -> TorchOp:
         if known == names:
             return op
         _registered[op] = names
-        for overload in list(op._overloads.values()):
-            _teach(op, overload)
-        if known is None:
-            _teach_later_overloads(op)
-        else:
+        reference = weakref.ref(op)
+
+        def teach(overload: Any) -> None:
+            owner = reference()
+            if owner is not None:
+                _teach(owner, overload)
+
+        op.with_each_overload(teach)
+        if known is not None:
             _forget_decisions()
         return op
 
@@ -105,33 +105,19 @@ def known_to_dtensor(op: TorchOp) -> None:
         register_pointwise(op)
 
 
-def _teach_later_overloads(op: TorchOp) -> None:
-    """Have overloads for other patterns of tensors and numbers taught when they are made."""
-    add, reference = op._add, weakref.ref(op)
-
-    def add_and_teach(pattern: str) -> Any:
-        overload = add(pattern)
-        owner = reference()
-        if owner is not None:
-            _teach(owner, overload)
-        return overload
-
-    op._add = add_and_teach  # type: ignore[method-assign]
-
-
 def _teach(op: TorchOp, overload: Any) -> None:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
     from torch.distributed.tensor.experimental import register_sharding
 
-    signature = op.functor.functor.signature
+    signature = op.operation.functor.signature
     linear = frozenset(k for k, p in enumerate(signature.operands) if p.name in _registered[op])
     register_sharding(overload)(
         pointwise_shardings(
             len(signature.outputs),
             raws=frozenset(signature.raws),
             linear=linear,
-            whole=bool(op.functor.functor.uses_index),
+            whole=bool(op.operation.functor.uses_index),
         )
     )
     # register_sharding has decisions kept whatever the numbers are that are no ints; but their types have a

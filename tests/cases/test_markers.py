@@ -226,10 +226,10 @@ def test_its_address_and_size_are_no_part_of_what_is_compiled(kind, device):
     f = GATHER[kind]
     k = torch.zeros(3, dtype=torch.int64, device=device)
     f(torch.ones(10, device=device), k)
-    plans = len(f._call._plans)
+    plans = len(f.__numjit_operation__.planner.plans)
     for size in (1, 2, 1000):
         assert f(torch.full((size, 2), float(size), device=device)[size // 2 :], k).tolist() == [size] * 3
-    assert len(f._call._plans) == plans
+    assert len(f.__numjit_operation__.planner.plans) == plans
 
 
 def _sized(table: numjit.raw):

@@ -68,7 +68,7 @@ def check(table, x, folder, backend="eager"):
     operation = numjit.elementwise(written(f"def block(x, *, {', '.join(names)})", results, folder))
     numbers = [number for _, number in table.values()]
     eager = operation(x, **dict(zip(names, numbers, strict=True)))
-    assert explain(operation, [x, *numbers], opaque=False) is None
+    assert explain(operation.__numjit_operation__, [x, *numbers], opaque=False) is None
     torch._dynamo.reset()
 
     def call(x, *numbers):
@@ -131,7 +131,7 @@ def test_a_function_that_torch_lacks_leaves_one_operation_and_explain_says_why(d
     torch._dynamo.reset()
     found = torch.compile(lambda x, k: operation(x, k=k), fullgraph=True, backend="eager")(x, 3.5)
     torch.testing.assert_close(found, operation(x, k=3.5))
-    assert "gamma" in explain(operation, [x, 3.5], opaque=False)
+    assert "gamma" in explain(operation.__numjit_operation__, [x, 3.5], opaque=False)
 
 
 @pytest.mark.parametrize("distance", [0, 3, 65, -1])

@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numjit
-from numjit.torch import autograd
 from numjit.torch.operator import opaque_op
+from numjit.torch.watched import derived
 from tests.cases import run_python
 from tests.support.tiers import mostly_slow
 
@@ -237,16 +237,16 @@ WIDE = {
 @pytest.mark.parametrize("kind", WIDE)
 def test_the_gradient_that_a_name_tells_is_the_only_one_that_is_derived(kind):
     operation, other = (numjit.elementwise(WIDE[kind]()) for _ in range(2))
-    wanted = opaque_op(autograd.derived(other, "vjp", (0, 4), (True, False)))
+    wanted = opaque_op(derived(other.__numjit_operation__, "vjp", (0, 4), (True, False)))
     name = wanted.name.rpartition(":")[2]
     wanted.remove()
-    opaque_op(operation)
+    opaque_op(operation.__numjit_operation__)
     places = f"_{0b01:x}_{0b10001:x}_"
     assert places in name
     for missing in (name.replace(places, "_"), name[:-16] + "0" * 16, name.replace(places, "_1_ff_")):
         assert not hasattr(torch.ops.numjit, missing)
     assert getattr(torch.ops.numjit, name).default._schema.name == f"numjit::{name}"
-    assert len(operation.derivatives) <= 2  # by (0, 4), and by all that there is of ff
+    assert len(operation.__numjit_operation__.derivatives) <= 2  # by (0, 4), and by all that there is of ff
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*:DeprecationWarning")

@@ -92,16 +92,20 @@ def test_gradients_of_equal_functors_are_their_own(device, kind, first):
 def test_equal_functors_share_an_operator():
     text = "template <typename T> T own(T x) { return x - T(3); }"
     first, second = numjit.elementwise(text), numjit.elementwise(text)
-    assert opaque_op(first) is opaque_op(second)
+    assert opaque_op(first.__numjit_operation__) is opaque_op(second.__numjit_operation__)
 
     def f(x):
         return x - 3.5
 
-    assert opaque_op(numjit.elementwise(f)) is opaque_op(numjit.elementwise(f))
+    assert opaque_op(numjit.elementwise(f).__numjit_operation__) is opaque_op(
+        numjit.elementwise(f).__numjit_operation__
+    )
     second.backward(lambda g, x: g)
-    assert opaque_op(second) is not opaque_op(first)
-    assert opaque_op(second) is opaque_op(second)
-    assert opaque_op(second).name.startswith(opaque_op(first).name + "_")
+    assert opaque_op(second.__numjit_operation__) is not opaque_op(first.__numjit_operation__)
+    assert opaque_op(second.__numjit_operation__) is opaque_op(second.__numjit_operation__)
+    assert opaque_op(second.__numjit_operation__).name.startswith(
+        opaque_op(first.__numjit_operation__).name + "_"
+    )
 
 
 @pytest.mark.parametrize("saved", ["inputs", "outputs", "both"])

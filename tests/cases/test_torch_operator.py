@@ -44,7 +44,7 @@ SMOOTH = {
         "numjit_tests::smooth_opaque", numjit.elementwise(WAVE["python"].source, opaque=True)
     ),
     "c++": numjit.torch_op("numjit_tests::smooth_cpp", WAVE["c++"]),
-    "unnamed": opaque_op(WAVE["c++"]),
+    "unnamed": opaque_op(WAVE["c++"].__numjit_operation__),
 }
 every_kind = pytest.mark.parametrize("kind", SMOOTH)
 
@@ -127,12 +127,13 @@ def test_copies_are_the_operator_itself_and_pickles_its_name():
 
 def test_automatic_names_tell_what_is_computed():
     operation, other = (numjit.elementwise(f) for f in (lambda x: x + 1, lambda x: x + 2))
-    assert opaque_op(operation) is opaque_op(operation)
-    assert opaque_op(operation).name != opaque_op(other).name
+    assert opaque_op(operation.__numjit_operation__) is opaque_op(operation.__numjit_operation__)
+    assert opaque_op(operation.__numjit_operation__).name != opaque_op(other.__numjit_operation__).name
     code = """
         import numjit
         from numjit.torch.operator import opaque_op
-        print(opaque_op(numjit.elementwise("template <class T> T f(T x) { return x + T(1); }")).name)
+        f = numjit.elementwise("template <class T> T f(T x) { return x + T(1); }")
+        print(opaque_op(f.__numjit_operation__).name)
     """
     assert run_python(code).stdout == run_python(code).stdout
 
@@ -712,7 +713,10 @@ def test_dispatch_modes_and_tensor_classes_see_the_operator(device):
     with Log():
         axpy(x, y)
         axpy.functor(x, y)
-    assert seen == ["numjit_tests.axpy.default", f"{opaque_op(axpy.functor).name.replace('::', '.')}.default"]
+    assert seen == [
+        "numjit_tests.axpy.default",
+        f"{opaque_op(axpy.functor.__numjit_operation__).name.replace('::', '.')}.default",
+    ]
     for operation in (axpy, axpy.functor):
         result = operation(TwoTensor(x, x + 1), y)
         assert type(result) is TwoTensor
@@ -841,8 +845,8 @@ def test_errors_without_memory_name_functor_and_arguments():
     functor = numjit.elementwise(lambda left, right: left + right)
     here, there = torch.zeros(3), torch.zeros(3, device="meta")
     with pytest.raises(DeviceError, match=r"'left' is on cpu but 'right' is on meta; move them"):
-        empty_results(functor, [here, there])
+        empty_results(functor.__numjit_operation__, [here, there])
     with pytest.raises(ArgumentError, match=r"argument 'right' is a str; pass a tensor or a number"):
         argument_types(functor.functor, [here, "1"])
     with pytest.raises(ArgumentError, match=r"no tensor operand.*pass one"):
-        empty_results(functor, [1, 2])
+        empty_results(functor.__numjit_operation__, [1, 2])

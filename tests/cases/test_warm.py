@@ -82,7 +82,7 @@ def test_calls_in_any_order_answer_as_a_fresh_functor(operation, device):
 def test_the_warm_path_is_taken(operation, device, monkeypatch):
     x = torch.ones(16, device=device)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     same(operation(x, x), x + x)
     same(operation(x * 3, x, alpha=5), x * 3 * 5 + x)
@@ -160,11 +160,11 @@ def test_fake_tensors_after_a_warm_call(operation, device):
 
 
 def test_entries_are_bounded(operation, monkeypatch, device):
-    monkeypatch.setattr(type(operation._call.warm), "LIMIT", 4)
+    monkeypatch.setattr(operation.__numjit_operation__.warm.plans, "limit", 4)
     for n in range(1, 12):
         x = torch.ones(n, device=device)
         same(operation(x, x), x + x)
-    assert len(operation._call.warm._entries) <= 4
+    assert len(operation.__numjit_operation__.warm.plans) <= 4
 
 
 def test_nan_scalars_arrive(operation, device):
@@ -176,7 +176,7 @@ def test_nan_scalars_arrive(operation, device):
 
 def test_numbers_that_the_dispatcher_wrapped_and_0_dim_tensors_never_take_it(operation):
     x = torch.ones(4)
-    warm = operation._call.warm
+    warm = operation.__numjit_operation__.warm
     assert warm.key("f", [x, 2.5]) is not None
     assert warm.key("f", [x, torch.tensor(2.5)]) is None
 
@@ -220,7 +220,7 @@ def test_numpy_calls_in_any_order_answer_as_a_fresh_functor(operation):
 def test_the_warm_path_is_taken_by_numpy_arrays(operation, monkeypatch):
     x = np.ones(16, np.float32)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     np.testing.assert_array_equal(operation(x * 3, x, alpha=5), x * 16)
 
@@ -250,7 +250,7 @@ def test_cupy_calls_are_warm_and_on_cupy_s_stream(operation, monkeypatch):
             assert isinstance(got, cupy.ndarray)
             cupy.testing.assert_array_equal(got, 2 * a + b)
             assert got.dtype == (2 * a + b).dtype
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
@@ -282,7 +282,7 @@ def test_exporters_in_any_order_answer_as_a_fresh_functor(operation, device):
 def test_exporters_take_the_warm_path_and_are_read_once(operation, device, monkeypatch):
     x, y = torch.arange(16.0, device=device), torch.full((16,), 3.0, device=device)
     operation(Exporter(x), Exporter(y))
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     first, second = Exporter(x), Exporter(y)
     same(operation(first, second), x + y)
@@ -350,7 +350,7 @@ def test_jax_arrays_are_warm_and_answer_tensors(operation, dtype, device, monkey
         pytest.skip(f"JAX has no such device: {error}")
     x = jax.device_put(jax.numpy.arange(12, dtype=dtype).reshape(3, 4), place)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     for k in range(3):
         expected = torch.arange(12, device=device).reshape(3, 4) * (k + 1)
@@ -378,7 +378,7 @@ def test_numba_arrays_are_warm_and_answer_numba_arrays(operation, monkeypatch):
     host = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = cuda.to_device(host)
     operation(x, x)
-    module = sys.modules["numjit.elementwise"]
+    module = sys.modules["numjit.call.operation"]
     monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
     for k in range(3):
         result = operation(x, x, alpha=k)
@@ -448,3 +448,128 @@ def test_numba_kernels_take_numba_results(operation):
     stream.synchronize()
     for k, kept in enumerate(sums):
         np.testing.assert_array_equal(kept.copy_to_host(), (k + 1) * x.copy_to_host())
+
+
+# -------------------------------------------------------------------------------------- given outputs
+
+
+TWO = numjit.elementwise(lambda x, y: (x + y, x * y))
+
+
+def many(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def only_the_warm_path(monkeypatch):
+    module = sys.modules["numjit.call.operation"]
+    monkeypatch.setattr(module, "read_arguments", lambda *a: pytest.fail("the general path ran"))
+
+
+def out_calls(device):
+    """Calls with ``out=``, of one output and of two, each new arrays of the layouts that it had before."""
+    x, y = (torch.linspace(-1, 2, 60, device=device).reshape(6, 10) for _ in range(2))
+    one = axpy_of(x, y)
+    return {
+        "one": lambda: (one, torch.empty(6, 10, device=device)),
+        "of another dtype": lambda: (one, torch.empty(6, 10, device=device, dtype=torch.float64)),
+        "transposed": lambda: (one, torch.empty(10, 6, device=device).T),
+        "both": lambda: (two_of(x, y), tuple(torch.empty(6, 10, device=device) for _ in range(2))),
+        "the second": lambda: (two_of(x, y), (None, torch.empty(6, 10, device=device))),
+    }
+
+
+def axpy_of(x, y):
+    operation = fresh()
+    return lambda out=None: operation(x, y, alpha=3, out=out)
+
+
+def two_of(x, y):
+    return lambda out=None: TWO(x, y, out=out)
+
+
+@pytest.mark.parametrize("name", ["one", "of another dtype", "transposed", "both", "the second"])
+def test_given_outputs_take_the_warm_path(name, device, monkeypatch):
+    call, out = out_calls(device)[name]()
+    wanted = call()
+    call(out=out)
+    only_the_warm_path(monkeypatch)
+    outs = [None if t is None else torch.full_like(t, math.nan) for t in many(out)]
+    versions = [t._version for t in outs if t is not None]
+    results = many(call(out=tuple(outs) if isinstance(out, tuple) else outs[0]))
+    for made, passed, want in zip(results, outs, many(wanted), strict=True):
+        assert passed is None or made is passed
+        torch.testing.assert_close(made.to(want.dtype), want, rtol=0, atol=0)
+    assert [t._version for t in outs if t is not None] == [version + 1 for version in versions]
+
+
+@pytest.mark.parametrize("kind", ["python", "c++"])
+def test_given_outputs_are_checked_on_a_warm_functor(kind, device):
+    text = "template <typename T> T doubled(T x) { return x + x; }"
+    f = numjit.elementwise({"python": lambda x: x + x, "c++": text}[kind])
+    memory = torch.arange(40.0, device=device)
+    for _ in range(3):  # cold, then warm
+        same(f(memory[:8], out=memory[20:28]), 2 * torch.arange(8.0, device=device))
+    x = memory[:8].clone()
+    for _ in range(3):  # the operand itself
+        wanted = x + x
+        assert f(x, out=x) is x
+        same(x, wanted)
+    before = memory.clone()
+    for _ in range(2):
+        with pytest.raises(numjit.errors.OverlapError, match="part of its memory"):
+            f(memory[:8], out=memory[4:12])
+        same(memory, before)
+    steps = memory[:16]
+    assert torch.equal(f(steps[::2], out=steps[1::2]), 2 * before[:16:2])  # side by side, not on each other
+    leaf = torch.ones(8, device=device, requires_grad=True)
+    for _ in range(2):
+        with pytest.raises(numjit.errors.OutputError, match="requires grad"):
+            f(memory[:8], out=leaf)
+        with pytest.raises(numjit.errors.OutputError, match="shape"):
+            f(memory[:8], out=memory[:9])
+
+
+def test_two_outputs_on_each_other_are_refused_on_a_warm_functor(device):
+    x = torch.ones(8, device=device)
+    memory = torch.zeros(24, device=device)
+    for _ in range(3):
+        TWO(x, x, out=(memory[:8], memory[8:16]))
+    with pytest.raises(numjit.errors.OverlapError, match="shares memory with"):
+        TWO(x, x, out=(memory[:8], memory[4:12]))
+
+
+def test_numpy_outputs_take_the_warm_path(monkeypatch):
+    x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    outs = np.empty((3, 4), np.float32), np.empty((3, 4), np.float32)
+    TWO(x, x, out=outs)
+    with monkeypatch.context() as patched:
+        only_the_warm_path(patched)
+        for array in outs:
+            array.fill(math.nan)
+        first, second = TWO(x, x, out=outs)
+    assert (first is outs[0], second is outs[1]) == (True, True)
+    np.testing.assert_array_equal(first, x + x)
+    np.testing.assert_array_equal(second, x * x)
+    outs[1].flags.writeable = False
+    with pytest.raises(numjit.errors.OutputError, match="read-only"):
+        TWO(x, x, out=outs)
+
+
+# ------------------------------------------------------------------------------------------ many shapes
+
+
+def test_more_shapes_than_are_kept_still_find_most_of_theirs(monkeypatch):
+    """In rotation over somewhat more shapes than there is room for, most calls find their plan."""
+    f = numjit.elementwise(lambda x: x + 1)
+    warm = f.__numjit_operation__.warm
+    monkeypatch.setattr(warm.plans, "limit", 64)
+    xs = [torch.ones(n) for n in range(1, 71)]
+    cold = []
+    remember = warm.remember
+    monkeypatch.setattr(warm, "remember", lambda *call: (cold.append(call), remember(*call)))
+    turns = 20
+    for _ in range(turns):
+        for x in xs:
+            f(x)
+    assert len(warm.plans) <= 64
+    assert len(cold) < 0.5 * turns * len(xs)

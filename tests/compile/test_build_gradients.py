@@ -16,7 +16,7 @@ from numjit.plan.choose import choose
 from numjit.plan.coalesce import coalesce
 from numjit.semantics.category import Category
 from numjit.toolchain import disassembly
-from numjit.torch.autograd import derived
+from numjit.torch.watched import derived
 from tests.support.magnitudes import MAGNITUDES
 from tests.support.sass import Cubin, tool
 
@@ -50,7 +50,7 @@ def linked(operation, inputs, stored, *, ptx=False):
 
 @kinds
 def test_gradients_of_mixed_dtypes_are_stored_in_their_own(kind):
-    gradient = derived(PRODUCT[kind], "vjp", (0, 1), (True,))
+    gradient = derived(PRODUCT[kind].__numjit_operation__, "vjp", (0, 1), (True,))
     half, single = dtypes.float16, dtypes.float32
     cubin = Cubin(linked(gradient, (half, single, single), (half, single)))
     cubin.assert_lean()
@@ -59,7 +59,7 @@ def test_gradients_of_mixed_dtypes_are_stored_in_their_own(kind):
 
 @kinds
 def test_a_real_operand_beside_a_complex_one_stores_the_real_part(kind):
-    gradient = derived(PRODUCT[kind], "vjp", (0, 1), (True,))
+    gradient = derived(PRODUCT[kind].__numjit_operation__, "vjp", (0, 1), (True,))
     inputs = (dtypes.float32, dtypes.complex64, dtypes.complex64)
     Cubin(linked(gradient, inputs, (dtypes.float32, dtypes.complex64))).assert_lean()
 

@@ -160,16 +160,16 @@ def test_as_a_device_function_of_kernels():
 
 
 def test_header_is_read_quickly():
-    """Some 20 ms where nothing else runs."""
+    """Some 30 ms of the processor."""
     plain = CppFunctor(T + "T f(T x, T y) { return x * y; }")
     gradient = derive_cpp(plain, "vjp", (0, 1), (True,))
 
     def best(functor):
         times = []
         for _ in range(6):
-            start = time.perf_counter()
+            start = time.process_time()
             compile_one(functor, "float32")
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         return min(times)
 
     assert best(gradient) - best(plain) < 0.1

@@ -13,10 +13,10 @@ from numjit.errors import CompilationError
 from numjit.functor.derived_python import derive_python
 from numjit.functor.device import compile_device
 from numjit.functor.python import PythonFunctor
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.signature import ArgumentType
+from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
+from numjit.rules.table import RULES
 from numjit.semantics.category import Category
-from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
 from numjit.toolchain.nvjitlink import link
 from tests.support.tiers import mostly_slow
 

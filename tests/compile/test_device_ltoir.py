@@ -17,10 +17,10 @@ from numjit import dtypes
 from numjit.errors import CompilationError, NumjitError, ToolchainError
 from numjit.functor.device import compile_device
 from numjit.functor.python import PythonFunctor
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.signature import ArgumentType
+from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
+from numjit.rules.table import RULES
 from numjit.semantics.category import Category
-from numjit.toolchain.numba_cuda import compile_kernel, numba_cuda_ready
 from numjit.toolchain.nvjitlink import link
 from tests.support.tiers import mostly_slow, pairs
 
@@ -293,7 +293,7 @@ from numjit import dtypes
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType
 from numjit.semantics import Category
-from numjit.toolchain.numba_cuda import numba_cuda_ready
+from numjit.ground.numba_cuda import numba_cuda_ready
 
 if sys.argv[1] == "numba-cuda":
     with numba_cuda_ready() as cuda:

@@ -10,10 +10,14 @@ import pytest
 import numjit
 from numjit import dtypes
 from numjit.errors import CompilationError
+from numjit.functor.cpp.functor import CppFunctor
+from numjit.functor.cpp.source import device_source
 from numjit.functor.device import compile_device
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType
+from numjit.rules import cpp_values
 from numjit.semantics.category import Category
+from numjit.toolchain import nvrtc
 
 CC = (9, 0)
 #: libdevice reduces large arguments of float32 sine, cosine and tangent with one float64 product.
@@ -83,6 +87,26 @@ def test_complex_functions():
             assert all(REDUCTION.search(line) for line in lines), (name, lines)
         else:
             assert not lines, (name, lines)
+
+
+@pytest.mark.parametrize("name", cpp_values.OWN)
+def test_functions_of_cpp(name):
+    """They compile for the GPU, call nothing, and compute float32 in float32."""
+    count = len(inspect.signature(cpp_values.OWN[name].formula).parameters)
+    declared, given = ", ".join(f"T {x}" for x in "xyz"[:count]), ", ".join("xyz"[:count])
+    functor = CppFunctor(f"template <class T> T f({declared}) {{ return numjit::{name}({given}); }}")
+    for dtype in (dtypes.float32, dtypes.float64):
+        specialised = functor.specialise((ArgumentType(dtype, Category.DIM),) * count, dtypes.float32)
+        program = device_source(functor, specialised, "sym")
+        ptx = nvrtc._compile(program, CC, "f", [], "PTX")[0].decode()
+        assert ".extern" not in ptx
+        lines = float64_lines(ptx)
+        if dtype is dtypes.float64:
+            assert lines
+        elif name in REDUCED:
+            assert all(REDUCTION.search(line) for line in lines), lines
+        else:
+            assert not lines
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_kernels_of_both_kinds(cache, monkeypatch):
         assert numjit.warmup(functor, *calls, targets=["9.0", (8, 0)]).built == 0
     # a new functor of the kind: shells are there
     other = numjit.elementwise("template <typename T> T g(T x, T y, T a) { return x / a - y; }", a=1.0)
-    monkeypatch.setattr("numjit.toolchain.numba_cuda.compile_kernel", lambda *a, **k: pytest.fail("a shell"))
+    monkeypatch.setattr("numjit.ground.numba_cuda.compile_kernel", lambda *a, **k: pytest.fail("a shell"))
     assert numjit.warmup(other, *calls, targets="9.0").built == 5
 
 

@@ -15,16 +15,19 @@ torch = pytest.importorskip("torch")
 import numjit
 import numjit.jiterator
 from numjit.launcher import attach
+from numjit.launcher.tested import UnavailableError, require_tested
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module", autouse=True)
 def launcher():
-    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        pytest.skip("torch has no DLPack exchange table")
+    try:
+        require_tested(torch.__version__)
+    except UnavailableError as error:
+        pytest.skip(str(error))
     torch.zeros(1, device="cuda")
-    assert attach.wait(), attach.FastCalls.failure
+    assert attach.wait(), attach.obstacle()
 
 
 @pytest.fixture
@@ -272,7 +275,7 @@ def test_a_thread_that_has_not_used_cuda_yet(axpy):
     assert hits(axpy) == before + 1
 
 
-# -------------------------------------------------------------------------------------- CuPy's arrays
+# ---------------------------------------------------------- CuPy's arrays, which Python's warm path answers
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +300,7 @@ def test_cupy_s_arrays(cupy, axpy, kind, layout):
     for _ in range(3):
         result = axpy(a, b, alpha=2.0)
     assert type(result) is cupy.ndarray
-    assert (hits(axpy) > 0) == result.flags.c_contiguous
+    assert hits(axpy) == 0
     assert result.flags.c_contiguous or layout in ("transposed", "reversed")
     expected = axpy(torch.from_dlpack(a.copy()), torch.from_dlpack(b.copy()), alpha=2.0)
     assert torch.equal(torch.from_dlpack(result), expected)
@@ -317,10 +320,9 @@ def test_cupy_s_results_in_another_order_are_python_s(cupy, axpy):
 
 def test_cupy_s_current_stream(cupy, axpy):
     x = cupy.zeros(1 << 16, cupy.float32)
-    launched(axpy, x, x)
+    axpy(x, x)
     side, torch_side = cupy.cuda.Stream(non_blocking=True), torch.cuda.Stream()
     for k in range(1, 4):
-        before = hits(axpy)
         torch.cuda.synchronize()
         with side:
             with torch.cuda.stream(torch.cuda.ExternalStream(side.ptr)):
@@ -328,7 +330,6 @@ def test_cupy_s_current_stream(cupy, axpy):
             x.fill(k)
             with torch.cuda.stream(torch_side):  # torch's says nothing here
                 result = axpy(x, x)
-        assert hits(axpy) == before + 1
         side.synchronize()
         cupy.testing.assert_array_equal(result, cupy.full(1 << 16, 2 * k, cupy.float32))
 
@@ -338,12 +339,12 @@ def test_cupy_s_arrays_on_another_device(cupy, axpy):
         pytest.skip("needs two GPUs")
     with cupy.cuda.Device(1):
         x = cupy.arange(64, dtype=cupy.float32)
-        result = launched(axpy, x, x)
-        assert result.device.id == 1
-        cupy.testing.assert_array_equal(result, 2 * x)
-    before = hits(axpy)
+        for _ in range(2):
+            result = axpy(x, x)
+            assert result.device.id == 1
+            cupy.testing.assert_array_equal(result, 2 * x)
     result = axpy(x, x)  # the current device is another one
-    assert (result.device.id, hits(axpy)) == (1, before)
+    assert result.device.id == 1
     with cupy.cuda.Device(1):
         cupy.testing.assert_array_equal(result, 2 * x)
 
@@ -352,7 +353,7 @@ def test_cupy_and_torch_and_threads_share_a_functor(cupy, axpy):
     x = torch.arange(100.0, device="cuda")
     a = cupy.arange(100, dtype=cupy.float32)
     launched(axpy, x, x)
-    launched(axpy, a, a)
+    axpy(a, a)
     failures = []
 
     def work(seed):
@@ -375,7 +376,8 @@ def test_cupy_and_torch_and_threads_share_a_functor(cupy, axpy):
 
 def test_cupy_s_arrays_leave_no_memory(cupy, axpy):
     a = cupy.arange(1 << 12, dtype=cupy.float32)
-    launched(axpy, a, a)
+    for _ in range(3):
+        axpy(a, a)
     pool = cupy.get_default_memory_pool()
     gc.collect()
     before, held = pool.used_bytes(), sys.getrefcount(a)

@@ -31,7 +31,7 @@ MUTANTS = [
     Mutant(
         "D1 the launcher",
         "numjit/launcher/program.py",
-        "        self.jump_if(self.is_zero(data), self._fail)  # no elements, or their memory was given up\n",
+        '        self.jump_if(self.compare("==", place, self.mul(start, size)), self._fail)\n',
         "",
         "tests/unit/test_launcher_edges.py::TestOddOperands",
     ),

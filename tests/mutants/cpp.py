@@ -65,10 +65,10 @@ MUTANTS = [
     ),
     Mutant(
         "A6 erfinv",
-        "numjit/functor/cpp/include/host.h",
-        "if (size < 0.5) {",
-        "if (size < 0) {",
-        "tests/cpu/test_host_math.py::test_erfinv_is_torchs",
+        "numjit/functor/scalars/special.py",
+        'off = (x.call("erf") - y).where(is_central, rest - x.call("erfc"))',
+        'off = x.call("erf") - y',
+        "tests/unit/test_values_text.py tests/cases/test_values.py",
     ),
     Mutant(
         "A11 read before it is set",

@@ -10,7 +10,7 @@ _TESTS = "tests/cases/test_powers_and_plain_numbers.py::"
 MUTANTS = [
     Mutant(
         "A3 int of an element keeps its dtype",
-        _SCALARS + "rules.py",
+        "numjit/rules/choices.py",
         "    return dtypes.uint64 if element.dtype is dtypes.uint64 else dtypes.int64\n",
         "    return element.dtype if element.dtype.is_integral else dtypes.int64\n",
         _TESTS + "test_int_of_an_element_is_an_int64",
@@ -53,14 +53,14 @@ MUTANTS = [
     ),
     Mutant(
         "A14 the sign is no part of the warm key",
-        "numjit/elementwise.py",
+        "numjit/call/operation.py",
         "        return (fingerprint, signs_of(bound)) if self.reads_signs else fingerprint\n",
         "        return fingerprint\n",
         f"{_TESTS}test_the_sign_of_an_int_of_the_call_decides_the_type_of_a_power",
     ),
     Mutant(
         "A14 the sign is no part of a specialisation",
-        "numjit/elementwise.py",
+        "numjit/call/operation.py",
         "            arguments.types = with_signs(arguments.types, arguments.values)\n",
         "            arguments.types = with_signs(arguments.types, [1] * len(arguments.types))\n",
         f"{_TESTS}test_integer_tensors_to_negative_powers_are_refused_as_torch_refuses_them",

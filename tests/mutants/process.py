@@ -72,7 +72,7 @@ MUTANTS = [
     ),
     Mutant(
         "D13 a first call at the end is an ImportError",
-        "numjit/call/planned.py",
+        "numjit/call/planner.py",
         "                if not sys.is_finalizing():\n",
         "                if error:\n",
         f"{_TESTS}::test_calls_at_the_interpreters_end_answer",

@@ -14,22 +14,22 @@ MUTANTS = [
     Mutant(
         "A10 a call before autograd goes the warm way",
         "numjit/call/warm.py",
-        " or self._is_recorded_above():",
-        ":",
+        "        if watches(torch):",
+        "        if torch._C._len_torch_dispatch_stack():",
         f"{_FUNCTION}::test_make_fx_records_the_call",
     ),
     Mutant(
         "A10 a gradient before autograd is recorded by numjit",
-        "numjit/torch/autograd.py",
+        "numjit/arrays/torch_state.py",
         "        or is_recorded_above()()\n",
         "",
         f"{_FUNCTION}::test_make_fx_records_a_gradient",
     ),
     Mutant(
         "A10 outputs that are given are not recorded",
-        "numjit/elementwise.py",
-        "elif out is not None and plain and (",
-        "elif out is not None and not plain and (",
+        "numjit/torch/recorded.py",
+        "out is not None and request.is_plain:",
+        "out is not None and not request.is_plain:",
         f"{_FUNCTION}::test_make_fx_records_the_call",
     ),
     Mutant(
@@ -55,7 +55,7 @@ MUTANTS = [
     ),
     Mutant(
         "A12 a class sees what backward reads",
-        "numjit/torch/autograd.py",
+        "numjit/torch/recorded.py",
         "                with unseen():\n                    gradients",
         "                if True:\n                    gradients",
         f"{_FUNCTION}::test_a_class_is_asked_about_the_call_and_not_about_its_gradient",
@@ -90,14 +90,14 @@ MUTANTS = [
     ),
     Mutant(
         "B5 flops of any kind are taken",
-        "numjit/torch/operator.py",
+        "numjit/operators.py",
         "    if flops is not None and (not isinstance(flops, int) or isinstance(flops, bool) or flops < 0):",
         "    if False:",
         _ARGUMENTS,
     ),
     Mutant(
         "B5 a backward that cannot be called is a bare TypeError",
-        "numjit/torch/by_hand.py",
+        "numjit/torch/rule.py",
         "            self._check_taken((*grads, *saved), scalars, error)\n",
         "            del error\n",
         _ARGUMENTS,
@@ -111,7 +111,7 @@ MUTANTS = [
     ),
     Mutant(
         "B11 a gradient of rows is not summed",
-        "numjit/torch/autograd.py",
+        "numjit/torch/graph.py",
         "            gradient = summed(gradient, shape)",
         "            gradient = gradient.sum_to_size(shape)",
         f"{_NESTED}::test_plain_tensors_broadcast_with_rows",

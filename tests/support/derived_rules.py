@@ -51,7 +51,7 @@ BINARY = {
     "pow(p, y)": lambda y, p: p**y, "pow(x, 2)": lambda x: x**2, "pow(x, 3)": lambda x: x**3, "pow(x, 5)": lambda x: x**5,
     "pow(p, 2.5)": lambda p: p**2.5, "pow(2.0, y)": lambda y: 2**y, "atan2(x, y)": torch.atan2,
     "hypot(x, y)": torch.hypot, "fmod(x, p)": torch.fmod, "remainder(x, p)": lambda x, p: x - p * torch.round((x / p).detach()),
-    "copysign(x, y)": torch.copysign, "fmax(x, y)": torch.maximum, "fmin(x, y)": torch.minimum,
+    "copysign(x, y)": torch.copysign, "fmax(x, y)": torch.fmax, "fmin(x, y)": torch.fmin,
     "std::max(x, y)": torch.maximum, "std::min(x, y)": torch.minimum, "max(x, y)": torch.maximum, "min(x, y)": torch.minimum,
     "std::max<T>(x, 0)": lambda x: x.clamp(min=0), "max(x, 0.5)": lambda x: x.clamp(min=0.5), "fdim(x, y)": lambda x, y: (x - y).relu(),
     "fma(x, y, p)": lambda x, y, p: x * y + p, "fma(x, 2.0, p)": lambda x, p: 2 * x + p, "rhypot(x, y)": lambda x, y: 1 / torch.hypot(x, y),
@@ -120,8 +120,8 @@ def grouped(size):
 # ----------------------------------------------------------------------------------------------- kinks
 
 KINKS = {
-    "abs(x)": torch.abs, "std::max(x, y)": torch.maximum, "std::min(x, y)": torch.minimum, "fmax(x, y)": torch.maximum,
-    "fmin(x, y)": torch.minimum, "pow(x, y)": torch.pow, "fmod(x, y)": torch.fmod, "copysign(x, y)": torch.copysign,
+    "abs(x)": torch.abs, "std::max(x, y)": torch.maximum, "std::min(x, y)": torch.minimum, "fmax(x, y)": torch.fmax,
+    "fmin(x, y)": torch.fmin, "pow(x, y)": torch.pow, "fmod(x, y)": torch.fmod, "copysign(x, y)": torch.copysign,
     "sqrt(x)": torch.sqrt, "rsqrt(x)": torch.rsqrt, "log(x)": torch.log, "x / y": lambda x, y: x / y, "floor(x)": torch.floor,
     "hypot(x, y)": torch.hypot, "atan2(x, y)": torch.atan2, "lgamma(x)": torch.lgamma, "pow(x, 2)": lambda x: x**2, "pow(x, 0)": lambda x: x**0,
     "std::clamp(x, T(0), T(1))": lambda x: x.clamp(0, 1), "sqrt(std::max(x, T(0)) + 0)": lambda x: torch.sqrt(torch.maximum(x, torch.zeros_like(x)) + 0),

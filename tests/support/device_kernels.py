@@ -1,6 +1,6 @@
 """Kernels of a user's own around numjit's device functions, compiled without a GPU."""
 
-from numjit.toolchain.numba_cuda import numba_cuda_ready
+from numjit.ground.numba_cuda import numba_cuda_ready
 from numjit.toolchain.nvjitlink import link
 from tests.support.sass import Cubin
 

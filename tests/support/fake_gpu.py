@@ -3,14 +3,23 @@
 import ctypes
 
 import numpy as np
+import pytest
 import torch
 
-from numjit.call.warm import Entry
-from numjit.launcher import attach
+from numjit.arrays.view import cuda
+from numjit.call.record import Plan
+from numjit.dtypes import as_dtype
+from numjit.launcher import attach, process, torch_functions
 from numjit.launcher.interface import Api
 from numjit.launcher.machine import load
 from numjit.launcher.offsets import find_offsets, word
-from numjit.launcher.process import ProcessTable, process_table
+from numjit.launcher.process import process_table
+from numjit.launcher.tested import UnavailableError, require_tested
+
+try:
+    require_tested(torch.__version__)
+except UnavailableError as error:
+    pytest.skip(f"no launcher: {error}", allow_module_level=True)
 
 CONTEXT = 0x1000
 STREAM = 0x7777
@@ -44,7 +53,7 @@ class FakeGpu:
             ctypes.c_int, ctypes.c_uint64, *[ctypes.c_uint32] * 7, *[ctypes.c_uint64] * 3
         )
         pointer = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
-        stream = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_uint64)
+        stream = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_uint64)
         self._callbacks = [
             launch(self._launch), pointer(self._current), pointer(self._use), stream(self._stream),
         ]  # fmt: skip
@@ -64,22 +73,19 @@ class FakeGpu:
         self.context = context
         return self.status
 
-    def _stream(self, kind, index, where):
-        assert (kind, index) == (2, 0)
+    def _stream(self, index, where):
+        assert index == 0
         ctypes.c_uint64.from_address(where).value = STREAM
         return 0
 
     def table(self, monkeypatch):
         """The process's table with this GPU in the driver's place."""
-        import numjit.launcher.process as process
-
         monkeypatch.setattr(process, "_driver_library", lambda: ctypes.pythonapi)
-        monkeypatch.setattr(process, "_address", _address)
+        for module in (process, torch_functions):
+            monkeypatch.setattr(module, "address_of", _address)
         offsets = find_offsets(attach.FastCallable, torch)
-        assert offsets is not None
         slot_call = word(id(_Called) + offsets.type_call)
         table = process_table(torch, offsets, slot_call)
-        assert isinstance(table, ProcessTable)
         addresses = [ctypes.cast(c, ctypes.c_void_p).value for c in self._callbacks]
         places = (Api.LAUNCH, Api.GET_CONTEXT, Api.SET_CONTEXT, Api.CURRENT_STREAM)
         for place, address in zip(places, addresses, strict=True):
@@ -113,10 +119,12 @@ def entry(shape, *, memory, values=(), outputs=1, extents=(), offsets=(), stride
     """A plan over contiguous tensors."""
     strides = torch.empty(shape, device="meta").stride() if strides is None else strides
     slots = outputs + len(memory) + sum(2 if d.is_complex else 1 for _, d in values) + len(extents)
-    return Entry(
-        tuple(shape), tuple(strides), (dtype,) * outputs, torch.device("cpu"), tuple(memory), tuple(values),
-        tuple(offsets), FakeLauncher(slots), (7, 1, 1), tuple(extents), 0, None,
-    )  # fmt: skip
+    made = (as_dtype(dtype),) * outputs
+    plan = Plan(None, tuple(shape), tuple(strides), made, tuple(values), tuple(memory), cuda(0))
+    plan.kernel, plan.grid, plan.extents = FakeLauncher(slots), (7, 1, 1), tuple(extents)
+    plan.offsets = tuple(offsets) or (0,) * (outputs + len(memory))
+    plan.library = plan.results = "torch"
+    return plan
 
 
 __all__ = ["FakeGpu", "entry", "floats", "load", "operand", "slot"]

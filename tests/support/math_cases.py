@@ -136,7 +136,7 @@ def skipped_of_one(function, x):
     """Return where a function of one operand is not compared with torch, or None."""
     if function == "i0":  # NaN of infinity in torch
         return x.isinf()
-    if function == "erfinv":  # torch's Newton steps cancel there: see test_accuracy
+    if function == "erfinv":  # torch's Newton steps cancel there: see test_values
         return x.double().abs() > 0.999
     if function == "digamma" and x.dtype == torch.float64:  # nor is torch exact beside its poles
         return (x < 0) & ((x - x.round()).abs() < 0.01)

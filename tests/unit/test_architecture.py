@@ -1,4 +1,7 @@
-"""The direction of imports: stages only know what comes before them, and no two files import each other."""
+"""The direction of imports: places only know those before them, and no two files import each other.
+
+Every import counts: inside functions, for type checking, and of a module that a text names.
+"""
 
 import ast
 import pathlib
@@ -6,24 +9,62 @@ import pathlib
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2] / "numjit"
-#: What a room may import of numjit besides itself; leaves are open to everyone.
-LEAVES = {"errors", "config", "dtypes", "cache", "ground"}
+GROUND = {"errors", "config", "dtypes", "ground", "cache"}
+ENGINE = {
+    "semantics",
+    "plan",
+    "codegen",
+    "kernels",
+    "arrays",
+    "functor",
+    "cpu",
+    "toolchain",
+    "runtime",
+    "launcher",
+}
+#: What each place may import besides itself. A place is a folder, or a file beside the folders.
 ALLOWED = {
     "errors": set(),
-    "config": set(),
-    "dtypes": set(),
-    "cache": set(),
-    "ground": set(),
-    "semantics": set(),
-    "codegen": set(),
-    "functor": {"semantics", "codegen", "toolchain.numba_cuda", "math"},
-    "plan": set(),
-    "kernels": {"codegen", "plan"},
-    "toolchain": {"functor"},
-    "runtime": set(),
-    "arrays": {"semantics"},
-    "cpu": {"functor", "codegen"},
-    "launcher": set(),
+    "config": {"errors"},
+    "dtypes": {"errors"},
+    "math": {"errors"},
+    "ground": {"errors"},
+    "cache": {"config", "ground"},
+    "semantics": {"dtypes", "errors"},
+    "plan": {"errors"},
+    "codegen": {"dtypes"},
+    "kernels": {"dtypes", "ground", "codegen", "plan"},
+    "runtime": {"errors", "ground", "cache"},
+    "arrays": {"dtypes", "errors", "ground", "semantics", "runtime"},
+    "launcher": GROUND,
+    "rules": {"dtypes", "errors", "math", "semantics", "codegen"},
+    "functor": GROUND | {"math", "semantics", "codegen", "rules", "arrays"},
+    "cpu": GROUND | {"functor", "codegen", "plan"},
+    "toolchain": GROUND | {"functor"},
+    "call": GROUND | ENGINE,
+    "torch": GROUND | {"semantics", "arrays", "rules", "math", "functor", "launcher", "call"},
+    "ahead": GROUND | ENGINE | {"call"},
+    "tools": GROUND | ENGINE | {"call", "torch", "ahead"},
+    "demo": GROUND,
+    "elementwise": GROUND | {"functor", "runtime", "launcher", "call", "tools", "torch"},
+    "value_and_grad": {"errors", "ground", "functor", "elementwise"},
+    "operators": {"errors", "torch", "elementwise"},
+    "jiterator": GROUND | {"semantics", "functor", "launcher", "call", "torch"},
+    "__main__": {"ahead", "demo", "tools"},
+}
+#: Where a lower place calls a higher one: the function that takes what is called, and who gives it.
+HOOKS = {
+    "numjit.functor.cpp.functor.set_return_type_prober": "numjit.call.build",
+    "numjit.torch.recorded.use_operators": "numjit.elementwise",
+}
+#: Files that import modules by name, and why that is no way around the table.
+BY_NAME = {
+    "numjit": "the public names that most processes do without, each of its own file",
+    "numjit.ground.apart": "imports in a thread of their own, of what the caller names",
+    "numjit.ground.numba_ready": "Numba's modules, in one order",
+    "numjit.arrays.numpy_arrays": "ml_dtypes, where it is installed",
+    "numjit.ahead.command": "the user's module that the command line names",
+    "numjit.elementwise": "the user's module that a pickle names",
 }
 
 
@@ -32,111 +73,100 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports_of(path, *, top_level):
-    """Names of numjit's modules that a file imports (only outside of functions where `top_level`)."""
-    found = set()
-
-    def visit(nodes):
-        for node in nodes:
-            if isinstance(node, ast.Import):
-                found.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                for alias in node.names:
-                    whole = f"{node.module}.{alias.name}"
-                    found.add(whole if whole in MODULES else node.module)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and top_level:
-                continue
-            elif isinstance(node, ast.If) and top_level and "TYPE_CHECKING" in ast.dump(node.test):
-                visit(node.orelse)
-            else:
-                visit(ast.iter_child_nodes(node))
-
-    visit(ast.parse(path.read_text()).body)
-    return {name for name in found if name == "numjit" or name.startswith("numjit.")}
-
-
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {module_name(path): path for path in FILES}
+TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
-def room(name):
-    parts = name.split(".")
-    return parts[1] if len(parts) > 1 else ""
+def imports_of(name):
+    """Names of numjit's modules that a module imports, wherever in its text."""
+    found = set()
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: a relative import"
+            whole = [f"{node.module}.{alias.name}" for alias in node.names]
+            found.update(one if one in MODULES else node.module for one in whole)
+        elif isinstance(node, ast.Constant) and node.value in MODULES and node.value != "numjit":
+            found.add(node.value)
+    return (found & set(MODULES)) - {name, "numjit"}
 
 
-@pytest.mark.parametrize("name", [n for n in MODULES if room(n) in ALLOWED])
-def test_a_room_only_knows_the_stages_before_it(name):
-    mine = room(name)
-    for other in imports_of(MODULES[name], top_level=True):
-        theirs = room(other)
-        if theirs in {mine, ""} | LEAVES:
-            continue
-        allowed = any(
-            other == f"numjit.{entry}" or other.startswith(f"numjit.{entry}.") for entry in ALLOWED[mine]
-        )
-        assert allowed, f"{name} imports {other}"
+IMPORTS = {name: imports_of(name) for name in MODULES if name != "numjit"}
 
 
-def test_no_files_import_each_other():
-    graph = {name: imports_of(path, top_level=True) & set(MODULES) for name, path in MODULES.items()}
-    graph = {name: {other for other in others if other != "numjit"} for name, others in graph.items()}
-    done, path = set(), []
-
-    def walk(name):
-        assert name not in path, f"import cycle: {' -> '.join([*path[path.index(name) :], name])}"
-        if name in done:
-            return
-        path.append(name)
-        for other in sorted(graph.get(name, ())):
-            walk(other)
-        path.pop()
-        done.add(name)
-
-    for name in graph:
-        walk(name)
+def place(name):
+    return name.split(".")[1]
 
 
-#: Files that reach each other once imports inside functions and for type checking count; it may only shrink.
-CIRCLES = """
-ahead.run ahead.warmup
-call.build functor.device_function
-call.detached call.planned call.warm call.warm_arrays elementwise launcher.attach launcher.records
- tools.inspection tools.prepared torch.autograd torch.batches torch.by_hand torch.compile
- torch.definition torch.dispatch torch.gradient torch.lookup torch.meta torch.module torch.operator
- torch.sharding
-functor.markers functor.python functor.scalars.compiler functor.scalars.constants
- functor.scalars.constants_pass functor.scalars.index_pass functor.scalars.registry
- functor.scalars.seeds functor.scalars.session functor.scalars.unset_pass
-functor.scalars.derivatives functor.scalars.tracing
-torch.see_through.calls torch.see_through.statements
-"""
-
-
-def test_no_new_file_is_in_a_circle_of_all_imports():
-    known = set(MODULES) - {"numjit"}
-    graph = {name: imports_of(MODULES[name], top_level=False) & known - {name} for name in known}
+def circles(graph):
+    """Sets of names that reach each other."""
 
     def reached(name):
         found, todo = set(), [name]
         while todo:
-            more = graph[todo.pop()] - found
+            more = graph.get(todo.pop(), set()) - found
             found |= more
             todo += more
         return found
 
-    reach = {name: reached(name) for name in known}
-    circles = {
-        " ".join(sorted(other.removeprefix("numjit.") for other in reach[name] if name in reach[other]))
-        for name in known
-        if name in reach[name]
-    }
-    assert circles == set(CIRCLES.replace("\n ", " ").split("\n")) - {""}
+    reach = {name: reached(name) for name in graph}
+    return {frozenset(o for o in reach[n] if n in reach.get(o, ())) for n in graph if n in reach[n]}
+
+
+def test_every_place_is_in_the_table():
+    assert set(map(place, IMPORTS)) == set(ALLOWED)
+    assert not circles({name: set(allowed) for name, allowed in ALLOWED.items()})
+
+
+@pytest.mark.parametrize("name", sorted(ALLOWED))
+def test_a_place_only_knows_those_before_it(name):
+    for module in (one for one in IMPORTS if place(one) == name):
+        for other in IMPORTS[module]:
+            assert place(other) in ALLOWED[name] | {name}, f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("name", sorted(ALLOWED))
+def test_what_the_table_allows_is_used(name):
+    used = {place(other) for one in IMPORTS if place(one) == name for other in IMPORTS[one]}
+    spare = ALLOWED[name] - used - GROUND - ENGINE
+    assert not spare
+
+
+def test_no_files_import_each_other():
+    assert not circles(IMPORTS)
+
+
+def test_what_is_imported_by_name_is_listed():
+    by_name = set()
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            called = node.func if isinstance(node, ast.Call) else None
+            if getattr(called, "attr", getattr(called, "id", "")) in {"import_module", "__import__"}:
+                by_name.add(name)
+    assert by_name == set(BY_NAME)
+
+
+def test_hooks_are_listed_and_filled_by_one_place():
+    for hook, by in HOOKS.items():
+        home, _, function = hook.rpartition(".")
+        assert any(isinstance(n, ast.FunctionDef) and n.name == function for n in TREES[home].body), hook
+        callers = {
+            name
+            for name, tree in TREES.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and getattr(node.func, "attr", getattr(node.func, "id", "")) == function
+        }
+        assert callers == {by}, hook
 
 
 def test_no_module_imports_torch_numba_or_cuda_when_imported():
     heavy = {"torch", "numba", "cuda", "cupy"}
     behind = {
         "functor.scalars",
+        "rules",
         "torch.see_through",
         "codegen",
         "kernels",

@@ -34,6 +34,7 @@ def in_process(code, cwd=ROOT, **changes):
 LOADED = [
     "numjit",
     "numjit.ahead",
+    "numjit.ahead.warmed",
     "numjit.ahead.warmup",
     "numjit.arrays",
     "numjit.arrays.adapters",

@@ -41,6 +41,22 @@ def test_complex_header_only_where_needed():
     )
 
 
+def test_values_header_only_where_needed_and_only_the_part_needed():
+    marker = '"numjit/values.h"'
+    plain = (
+        "template <class T> T digamma(T x) { return x; }\ntemplate <class T> T f(T x) { return digamma(x); }"
+    )
+    assert marker not in device_source(*made(plain, "float32"), "sym")
+    used = device_source(
+        *made("template <class T> T f(T x) { return numjit::digamma(x); }", "float32"), "sym"
+    )
+    assert marker in used
+    assert "R digamma(R " in used
+    assert "R trigamma(R " not in used
+    pasted = "#define OF(x) numjit::dig##amma(x)\ntemplate <class T> T f(T x) { return OF(x); }"
+    assert "R trigamma(R " in device_source(*made(pasted, "float32"), "sym")
+
+
 def test_device_program_holds_nothing_of_the_host():
     source = device_source(*made("float f(float x) { return x; }", "float32"), "sym")
     assert "#include" not in source

@@ -1,35 +1,36 @@
 """The calls of autograd's nodes go through the launcher: on a fake GPU with Python functions as kernels."""
 
+import sys
 import threading
 
 import pytest
 
 torch = pytest.importorskip("torch")
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
-from numjit.call.detached import Detached
-from numjit.torch import autograd
+from numjit.torch import watched
 from tests.support.fake_gpu import FakeLauncher, entry, operand
 from tests.unit.test_launcher import N, gpu, tensors  # noqa: F401
 
 # ruff: noqa: F811
 
 
-def answered(operation, plan, examples):
-    """Let the launcher answer an operation's calls within nodes; returns them.
+@pytest.fixture
+def own_class(monkeypatch):
+    """Operations made from now on are of a class of the test's, so that the fake GPU answers for no other."""
 
-    Their class is its own, so that the fake GPU answers for no other operation.
-    """
-
-    class Own(Detached):
+    class Own(watched.WatchedOperation):
         pass
 
-    operation.__dict__["detached"] = made = Own(operation)
+    for module in (watched, sys.modules["numjit.elementwise"]):
+        monkeypatch.setattr(module, "WatchedOperation", Own)
+
+
+def answered(operation, plan, examples):
+    """Let the launcher answer the calls that an operation makes within nodes; returns the operation."""
     plan.fingerprint = operation.fingerprint
-    assert made.warm.fast.offer(examples, None, plan)
-    return made
+    assert operation.fast.offer(examples, None, plan)
+    return operation
 
 
 class Kernels:
@@ -53,12 +54,12 @@ class Kernels:
 
 
 @pytest.fixture
-def product(gpu):
+def product(gpu, own_class):
     """``x * y`` of 100 float32 and its gradients, all by the launcher; what ran, and both operations."""
     operation = numjit.elementwise(lambda x, y: x * y)
-    derivative = autograd.derived(operation, "vjp", (0, 1), (True,))
+    derivative = watched.derived(operation.__numjit_operation__, "vjp", (0, 1), (True,))
     x, y, grad = tensors(3)
-    forward = answered(operation, entry((N,), memory=(0, 1)), [x, y])
+    forward = answered(operation.__numjit_operation__, entry((N,), memory=(0, 1)), [x, y])
     backward = answered(derivative, entry((N,), memory=(0, 1, 2), outputs=2), [x, y, grad])
     kernels = Kernels(gpu)
     kernels.forward, kernels.backward = forward, backward
@@ -67,7 +68,7 @@ def product(gpu):
 
 
 def hits(calls):
-    return calls.warm.fast.record.hits
+    return calls.fast.record.hits
 
 
 def leaves():
@@ -95,7 +96,7 @@ def test_both_ways_of_a_recorded_call(product):
         want = torch.autograd.grad(x * y, [x, y], weight)
         torch.testing.assert_close(got, want)
         assert (hits(product.forward), hits(product.backward)) == (count, count)
-    assert product.operation._call.warm.fast.record is None  # the operation's own plans are others
+    assert product.operation._fast.record is None  # the operation's own plans are others
 
 
 def test_gradients_on_another_thread(product):
@@ -183,21 +184,21 @@ def test_torch_s_own_batches(product):
     assert hits(product.backward) == 0
 
 
-def test_a_rebound_variable(gpu):
+def test_a_rebound_variable(gpu, own_class):
     scope = {"numjit": numjit, "factor": 2.0}
     exec("f = numjit.elementwise(lambda x: x * factor)", scope)
     (x,) = tensors(1)
-    calls = answered(scope["f"], entry((N,), memory=(0,)), [x])
+    calls = answered(scope["f"].__numjit_operation__, entry((N,), memory=(0,)), [x])
     calls(x)
     assert hits(calls) == 1
     scope["factor"] = 3.0
     leaf = x.clone().requires_grad_()
     torch.testing.assert_close(scope["f"](leaf).detach(), 3 * x)
     assert hits(calls) == 1
-    assert len(calls.warm.fast.record) == 0  # the operation has noticed it
+    assert len(calls.fast.record) == 0  # the operation has noticed it
 
 
-def test_repeated_calls_are_offered(gpu, monkeypatch):
+def test_repeated_calls_are_offered(gpu, own_class, monkeypatch):
     """The first call that Python repeats hands the next one over, though the tensors require grad."""
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
     launched = []
@@ -206,40 +207,31 @@ def test_repeated_calls_are_offered(gpu, monkeypatch):
         def __call__(self, stream, grid, numbers):
             launched.append((stream, grid))
 
-    class Own(Detached):
-        pass
-
     operation = numjit.elementwise(lambda x, y: x * y)
-    operation.__dict__["detached"] = calls = Own(operation)
+    calls = operation.__numjit_operation__
     x, y = leaves()
     plan = entry((N,), memory=(0, 1))
-    plan.launcher = Launched(plan.launcher.slot_count)
-    plan.fingerprint = operation.fingerprint
-    calls.warm.remember(calls.warm.key(operation.fingerprint, [x, y], detached=True), plan)
+    plan.kernel = Launched(plan.kernel.slot_count)
+    plan.fingerprint = calls.fingerprint
+    plan.allocation = (torch.float32,), torch.device("cpu")
+    calls.warm.remember(calls.key([x, y], detached=True), plan)
     for _ in range(3):
         assert operation(x, y).requires_grad
     assert launched == [(0, (7, 1, 1))]
     assert hits(calls) == len(gpu.launches) == 2
 
 
-def test_a_first_call_is_offered_with_its_entry(gpu, monkeypatch):
-    """What `Call.run` plans for a node is kept and offered by the node's side, not by the operation's."""
+def test_a_first_call_is_offered_by_the_side_that_made_it(gpu, own_class, monkeypatch):
+    """What is planned for a node is offered by the node's side, a call that records nothing by the user's."""
     operation = numjit.elementwise(lambda x, y: x + y)
+    engine = operation.__numjit_operation__
     offered = []
-    for name, calls in (("own", operation._call.warm), ("node", operation.detached.warm)):
-        monkeypatch.setattr(calls.fast, "offer", lambda bound, out, entry, name=name: offered.append(name))
-    make = operation._call._entry
-
-    def with_launcher(*arguments):
-        found = make(*arguments)
-        found.launcher = FakeLauncher(3)
-        return found
-
-    monkeypatch.setattr(operation._call, "_entry", with_launcher)
+    for name, fast in (("own", operation._fast), ("node", engine.fast)):
+        monkeypatch.setattr(fast, "offer", lambda bound, out, plan, name=name: offered.append(name))
     x, y = leaves()
     operation(x, y)
     assert offered == ["node"]
-    assert (len(operation._call.warm._entries), len(operation.detached.warm._entries)) == (0, 1)
     with torch.no_grad():
-        operation(x, y)
+        operation(x, y.double())
     assert offered == ["node", "own"]
+    assert len(engine.warm.plans) == 2

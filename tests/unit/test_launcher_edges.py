@@ -9,10 +9,10 @@ import threading
 import types
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
 from numjit import dtypes
@@ -26,8 +26,8 @@ from numjit.launcher.interface import MAX_WORDS
 from numjit.launcher.records import FunctorRecord
 from numjit.tools.prepared import Prepared
 from tests.support import odd_operands
-from tests.support.fake_gpu import entry
-from tests.unit.test_launcher import GENERAL, N, Operation, axpy, gpu, tensors  # noqa: F401
+from tests.support.fake_gpu import entry, slot, word
+from tests.unit.test_launcher import GENERAL, N, Operation, Subclass, axpy, gpu, tensors  # noqa: F401
 
 # ruff: noqa: F811
 
@@ -54,8 +54,8 @@ class TestRealOperations:
         operation = real_operation(lambda x, y: x + y)
         x, y = tensors()
         plan = entry((N,), memory=(0, 1))
-        plan.fingerprint = operation.fingerprint
-        calls = operation._call.warm.fast
+        plan.fingerprint = operation.__numjit_operation__.fingerprint
+        calls = operation._fast
         assert calls.offer([x, y], None, plan)
         operation(x, y)
         assert calls.record.hits == len(gpu.launches) == 1
@@ -64,8 +64,8 @@ class TestRealOperations:
         operation = real_operation(lambda x: x * x)
         (x,) = tensors(1)
         plan = entry((N,), memory=(0,))
-        plan.fingerprint = operation.fingerprint
-        assert operation._call.warm.fast.offer([x], None, plan)
+        plan.fingerprint = operation.__numjit_operation__.fingerprint
+        assert operation._fast.offer([x], None, plan)
         leaf = x.clone().requires_grad_()
         operation(leaf).sum().backward()
         torch.testing.assert_close(leaf.grad, 2 * x)
@@ -168,6 +168,13 @@ class TestMemory:
 
 
 class TestStalePlans:
+    def test_arrays_of_others_than_torch_are_not_taken(self, gpu):
+        _, calls = one_operand()
+        plan = entry((N,), memory=(0,))
+        plan.library = "cupy"
+        assert calls.offer([torch.zeros(N)], None, plan) is False
+        assert calls.record is None
+
     def test_ints_beyond_64_bits_make_no_plan_for_ints(self, gpu):
         """They are uint64 to the functor, other ints int64."""
         operation = Operation()
@@ -240,10 +247,11 @@ class TestStalePlans:
         """A captured name that is rebound and bound back leaves the launcher as it was."""
         _, calls = one_operand()
         plan = entry((N,), memory=(0,))
-        plan.fast = calls.offer([torch.zeros(N)], None, plan)
-        assert not calls.wants(plan)
+        assert calls.offer([torch.zeros(N)], None, plan)
         calls.forget()
-        assert calls.wants(plan)
+        assert len(calls.record) == 0
+        assert calls.offer([torch.zeros(N)], None, plan)
+        assert len(calls.record) == 1
 
 
 class TestNames:
@@ -257,8 +265,8 @@ class TestNames:
         x, y = tensors()
         for out in (None, torch.empty(N)):
             plan = entry((N,), memory=(0, 1))
-            plan.fingerprint = operation.fingerprint
-            assert operation._call.warm.fast.offer([x, y], out, plan)
+            plan.fingerprint = operation.__numjit_operation__.fingerprint
+            assert operation._fast.offer([x, y], out, plan)
         launches = len(gpu.launches)
         operation(x, y)
         out = torch.empty(N)
@@ -394,3 +402,60 @@ class TestOddOperands:
         plain, odd = odd_operands.ramp("cpu"), odd_operands.TENSORS[name]("cpu")
         assert calls.offer([plain], torch.zeros(odd_operands.N), entry((odd_operands.N,), memory=(0,)))
         assert (operation(plain, out=odd) is not GENERAL) == (name == "lazy clone")
+
+
+def _free_and_refill(x):
+    size = x.untyped_storage().nbytes()
+    x.untyped_storage().resize_(0)
+    x.untyped_storage().resize_(size)
+
+
+def _free_of_grad(change):
+    return lambda x: None if x.requires_grad else change(x)
+
+
+#: What can be done to a tensor in place, so that its object stays while what it is changes.
+CHANGES = {
+    "its data is another's": lambda x: setattr(x, "data", torch.ones(2, 3)),
+    "its data is of another dtype": lambda x: setattr(x, "data", torch.ones(6, dtype=torch.float64)),
+    "its data is a view": lambda x: setattr(x, "data", torch.ones(9)[1:7]),
+    "set_ to another's": _free_of_grad(lambda x: x.set_(torch.ones(2, 3, dtype=x.dtype))),
+    "set_ to a part": _free_of_grad(
+        lambda x: x.set_(torch.ones(9, dtype=x.dtype).untyped_storage(), 2, (3, 2), (2, 1))
+    ),
+    "resize_": _free_of_grad(lambda x: x.resize_(5)),
+    "transpose_": _free_of_grad(lambda x: x.unsqueeze_(0).transpose_(0, -1)),
+    "swapped": lambda x: torch.utils.swap_tensors(x, torch.ones(4)),
+    "requires grad": lambda x: x.requires_grad_() if x.dtype.is_floating_point and x.is_leaf else None,
+    "no grad": lambda x: x.requires_grad_(False) if x.is_leaf else None,
+    "a class of its own": lambda x: setattr(x, "__class__", Subclass),
+    "torch's class": lambda x: setattr(x, "__class__", torch.Tensor),
+    "a parameter": lambda x: setattr(x, "__class__", torch.nn.Parameter),
+    "memory given up": lambda x: x.untyped_storage().resize_(0),
+    "memory given up and taken": _free_and_refill,
+    "shared with other processes": lambda x: x.untyped_storage().share_memory_(),
+}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.sampled_from(sorted(CHANGES)), min_size=1, max_size=8))
+def test_tensors_that_become_others_between_calls(gpu, changes):
+    """Of whatever a tensor has become, the launcher answers as its plan says, or not at all."""
+    operation, calls = one_operand()
+    addresses = []
+    gpu.kernel = lambda table: addresses.append(word(slot(table, 1)))
+    x = torch.ones(6)
+    for change in ("no grad", *changes):
+        CHANGES[change](x)
+        plain = type(x) in (torch.Tensor, torch.nn.Parameter) and not x.requires_grad
+        plain = plain and x.untyped_storage().data_ptr() != 0
+        # None of torch's tensors in the asserts: printing one without memory is a segmentation fault.
+        address, layout = x.data_ptr(), (x.shape, x.stride(), x.dtype)
+        result = operation(x)
+        if result is not GENERAL:
+            assert (plain, addresses[-1]) == (True, address)
+            assert (result.shape, result.stride(), result.dtype) == layout
+        taken = calls.offer([x], None, entry(layout[0], memory=(0,), strides=layout[1], dtype=layout[2]))
+        assert taken == plain
+        answered = operation(x) is not GENERAL
+        assert answered == plain

@@ -5,37 +5,26 @@ import itertools
 import pytest
 
 torch = pytest.importorskip("torch")
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    pytest.skip("torch has no DLPack exchange table", allow_module_level=True)
 
 import numjit
 from numjit import dtypes
-from numjit.call.detached import Detached
-from numjit.torch import operator as torch_operator
 from tests.support.fake_gpu import entry, floats, operand, slot
 from tests.unit.test_launcher import N, gpu, tensors  # noqa: F401
+from tests.unit.test_launcher_detached import answered, own_class  # noqa: F401
 
 # ruff: noqa: F811
 numbers = itertools.count()
 
 
 @pytest.fixture
-def register(monkeypatch):
-    """Register functors as operators whose calls the launcher answers from a plan.
-
-    The class of their calls is its own, so that the fake GPU answers for no other operator.
-    """
+def register(own_class):
+    """Register functors as operators whose calls the launcher answers from a plan."""
     made = []
 
-    def register(functor, plan, examples):
-        class Own(Detached):
-            pass
-
-        monkeypatch.setattr(torch_operator, "Detached", Own)
-        operator = numjit.torch_op(f"numjit_tests::launched_{next(numbers)}", functor)
+    def register(function, plan, examples):
+        operator = numjit.torch_op(f"numjit_tests::launched_{next(numbers)}", function)
         made.append(operator)
-        plan.fingerprint = functor.fingerprint
-        assert operator.detached.warm.fast.offer(examples, None, plan)
+        answered(operator.operation, plan, examples)
         return operator
 
     yield register
@@ -53,12 +42,11 @@ def axpy(gpu, register):
 
     gpu.kernel = kernel
     plan = entry((N,), memory=(0, 1), values=((2, dtypes.float32),))
-    functor = numjit.elementwise(lambda x, y, *, alpha=1.0: alpha * x + y)
-    return register(functor, plan, [*tensors(), 1.0])
+    return register(lambda x, y, *, alpha=1.0: alpha * x + y, plan, [*tensors(), 1.0])
 
 
 def hits(operator):
-    return operator.detached.warm.fast.record.hits
+    return operator.operation.fast.record.hits
 
 
 def test_calls_in_every_form(axpy):
@@ -73,7 +61,7 @@ def test_calls_in_every_form(axpy):
 
 def test_answered_calls_look_at_nothing_else(axpy, monkeypatch):
     asked = []
-    monkeypatch.setattr(type(axpy.functor), "refresh", lambda functor: asked.append(functor))
+    monkeypatch.setattr(axpy.operation, "refresh", lambda: asked.append(True))
     x, y = tensors()
     axpy.op(x, y)
     assert not asked
@@ -136,7 +124,7 @@ def test_a_rebound_variable(gpu, register):
     scope["factor"] = 3.0
     torch.testing.assert_close(operator.op(x), 3 * x)
     assert hits(operator) == 1
-    assert len(operator.detached.warm.fast.record) == 0  # it has noticed
+    assert len(operator.operation.fast.record) == 0  # it has noticed
 
     scope["factor"] = 4.0
     torch.testing.assert_close(scope["f"](x), 4 * x)  # the functor itself notices first

@@ -17,8 +17,8 @@ from numjit import dtypes
 from numjit.errors import CompilationError
 from numjit.functor.fingerprint import digest
 from numjit.functor.python import PythonFunctor
-from numjit.functor.scalars.torch_rules import TORCH_RULES
-from numjit.functor.scalars.types import Element, RefusalError
+from numjit.rules.table import RULES
+from numjit.rules.types import Element, RefusalError
 from tests.support.math_cases import (
     BINARY,
     GAPS,
@@ -202,43 +202,6 @@ def test_options():
         evaluate(["numjit.math.round(x, n)"], "x, n", x, 2)
 
 
-def precisely(function, value):
-    import mpmath
-
-    with mpmath.workdps(30):
-        return float(function(mpmath.mpf(value)))
-
-
-def test_accuracy():
-    """The functions that numjit computes itself, against exact values, in float32 and float64."""
-    mpmath = pytest.importorskip("mpmath")
-    grid = torch.cat(
-        [torch.linspace(-0.9999, 0.9999, 301), torch.tensor([1 - 2.0**-24, 1e-30, 0.99999, 0.7])]
-    )
-    positive = torch.cat(
-        [torch.logspace(-6, 4, 400), torch.tensor([1.4616321, 1.46163, 1.47, 2.0, 9.9999, 10.0])]
-    )
-    signed = torch.linspace(-60, 60, 481)
-    cases = [
-        ("erfinv", grid, mpmath.erfinv, {torch.float32: 3, torch.float64: 4}),
-        ("digamma", positive, mpmath.digamma, {torch.float32: 5, torch.float64: 5}),
-        ("digamma", -positive[:300] - 0.3, mpmath.digamma, {torch.float32: 4e4, torch.float64: 4e4}),
-        ("i0", signed, lambda v: mpmath.besseli(0, v), {torch.float32: 5, torch.float64: 5}),
-    ]
-    for name, x, exact, ulps in cases:
-        for dtype in (torch.float32, torch.float64):
-            inputs = x.to(dtype)
-            if name == "erfinv" and dtype == torch.float64:
-                inputs = torch.cat([inputs, torch.tensor([1 - 2.0**-53, 1e-300, 1 - 1e-12], dtype=dtype)])
-            (result,) = evaluate([f"numjit.math.{name}(x)"], "x", inputs)
-            expected = torch.tensor([precisely(exact, v) for v in inputs.tolist()], dtype=torch.float64)
-            error = (result.double() - expected).abs() / (expected.abs() * torch.finfo(dtype).eps)
-            assert error.max() <= ulps[dtype], (name, dtype, inputs[error.argmax()], error.max())
-            if dtype == torch.float64:
-                plain = torch.tensor([getattr(numjit.math, name)(v) for v in inputs.tolist()], dtype=dtype)
-                torch.testing.assert_close(plain, expected, rtol=2e-14, atol=2e-15)
-
-
 def test_numbers_alone():
     """Python numbers and literals inside a functor give Python numbers, which give way to elements."""
     x = torch.tensor([1.0], dtype=torch.float16)
@@ -336,7 +299,7 @@ def test_python_numbers_answer_as_elements():
             taken = []
             for name in names:
                 try:
-                    rule = TORCH_RULES[getattr(numjit.math, name)]
+                    rule = RULES[getattr(numjit.math, name)]
                     rule.resolve(element_types(dtype, len(rule.signature.parameters)))
                 except RefusalError:  # for this dtype
                     continue
@@ -379,7 +342,7 @@ def test_plain_numbers_at_the_edges():
 
 
 def test_every_function_has_a_rule():
-    assert set(TORCH_RULES) == {getattr(numjit.math, name) for name in numjit.math.__all__}
+    assert {getattr(numjit.math, name) for name in numjit.math.__all__} <= RULES.keys()
     tested = {*UNARY, *BINARY, "where", "fma", "softplus"}
     assert tested == set(numjit.math.__all__)
 

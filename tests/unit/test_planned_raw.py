@@ -6,9 +6,7 @@ import torch
 import numjit
 from numjit.arrays.adapters import view
 from numjit.arrays.view import cuda
-from numjit.call import build, warm_arrays
-from numjit.call import planned as call
-from numjit.call.arguments import read_arguments
+from numjit.call import build, planner, warm_arrays
 
 
 class Recorder:
@@ -26,7 +24,7 @@ def gpu_call(monkeypatch):
     """Plan and execute calls of CPU tensors as if on a GPU; gives shell, parameters and values."""
     from numjit.runtime import devices
 
-    monkeypatch.setattr(call, "Launcher", Recorder)
+    monkeypatch.setattr(planner, "Launcher", Recorder)
     monkeypatch.setattr(devices, "max_parameter_bytes", lambda _: 4096)
     monkeypatch.setattr(devices, "has_fast_memory", lambda _: False)
     monkeypatch.setattr(devices, "limiting_shared_bytes", lambda *_: 0)
@@ -34,13 +32,15 @@ def gpu_call(monkeypatch):
     monkeypatch.setattr(warm_arrays, "ordered_stream", lambda *_: 0)
 
     def run(functor, arguments, out):
-        own = functor._call
-        read = read_arguments("f", functor._names, functor._operands, arguments, functor._raws)
-        plan = own._make_plan(read, [None], None, numjit.float32)
-        own._plan_gpu(plan, read, [None], cuda(0))
+        operation = functor.__numjit_operation__
+        read, _ = operation.read(operation.plain_request, arguments)
+        own = operation.planner
+        plan = own.make_plan(read, [None], None, numjit.float32)
+        own.plan_gpu(plan, read, [None], cuda(0))
+        plan.device = cuda(0)
         memory = [view(out), *(seen for seen in read.views if seen is not None)]
-        own._execute(plan, read, memory, [None], cuda(0), "torch")
-        return plan.shell, plan.launcher.parameters, plan.launcher.values
+        own.execute(plan, read, memory, [None])
+        return plan.shell, plan.kernel.parameters, plan.kernel.values
 
     return run
 

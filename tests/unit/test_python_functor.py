@@ -134,7 +134,7 @@ def annotate(**annotations):
 def test_construction_does_not_import_numba():
     program = (
         "import sys; from numjit.functor.python import PythonFunctor; f = PythonFunctor(lambda x: x);"
-        "f.fingerprint(); import numjit.functor.device, numjit.cpu.chunk, numjit.toolchain.numba_cuda;"
+        "f.fingerprint(); import numjit.functor.device, numjit.cpu.chunk, numjit.ground.numba_cuda;"
         "print([m for m in ('numba', 'torch', 'cuda') if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

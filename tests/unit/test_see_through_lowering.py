@@ -26,7 +26,7 @@ def lowered(operation, values, **options):
 
 def both(operation, *operands, **scalars):
     """Return what the torch form and the functor answer, each as a tuple."""
-    values = operation._binder.bind(operands, scalars)
+    values = operation.__numjit_operation__.binder.bind(operands, scalars)
     ours = lowered(operation, values).build()(*values)
     theirs = operation(*operands, **scalars)
     shorter = lowered(operation, values, gradients=False).build()(*values)
@@ -468,7 +468,7 @@ def test_what_cannot_be_written_says_why(name):
     functor, reason = REFUSED[name]
     operation = numjit.elementwise(functor)
     with pytest.raises(NotLowerable, match=reason):
-        lowered(operation, operation._binder.bind((torch.ones(3),), {}))
+        lowered(operation, operation.__numjit_operation__.binder.bind((torch.ones(3),), {}))
 
 
 @pytest.mark.parametrize("dtype", ["float8_e5m2", "uint16"])

@@ -147,7 +147,7 @@ def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, 
     from numjit.arrays.view import ArrayView, cuda
     from numjit.call import build
     from numjit.call.arguments import Arguments
-    from numjit.call.planned import Call
+    from numjit.call.planner import Planner
     from numjit.functor.signature import ArgumentType
     from numjit.runtime import devices
 
@@ -174,7 +174,7 @@ def test_a_described_call_takes_the_kernel_that_a_real_one_takes(layout, dtype, 
     monkeypatch.setattr(devices, "max_parameter_bytes", lambda index: 4096)
     monkeypatch.setattr(devices, "has_fast_memory", lambda index: fast_memory)
     with pytest.raises(_Asked) as asked:
-        Call(functor, ["x", "y", "alpha"], 2).run(arguments, None, None)
+        Planner(functor, ["x", "y", "alpha"], 2).plan(arguments, None)
     assert str(asked.value) == described
 
 

@@ -24,8 +24,8 @@ __all__ = ["CppFunctor", "Slot", "headers", "set_return_type_prober", "standard_
 
 #: The texts that every generated program may hold, in the order in which they go into it.
 HEADERS: Final = (
-    "device.h", "library.h", "core.h", "complex.h", "host.h", "dual.h", "dual_rules.h", "dual_complex.h",
-    "storage.h",
+    "device.h", "library.h", "core.h", "values.h", "complex.h", "host.h", "dual.h", "dual_rules.h",
+    "dual_complex.h", "storage.h",
 )  # fmt: skip
 
 #: Headers whose names every functor has; NVRTC could not open them.

@@ -33,6 +33,8 @@ def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool)
     The complex one costs NVRTC 15 ms, so programs without complex numbers do without.
     """
     chosen = ["library.h" if host else "device.h", "core.h"]
+    if host or uses_values(functor):
+        chosen.append("values.h")
     if uses_complex(functor, dtypes):
         chosen.append("complex.h")
     if host:
@@ -59,6 +61,14 @@ def uses_complex(functor: CppFunctor, dtypes: Sequence[DType]) -> bool:
     return False
 
 
+def uses_values(functor: CppFunctor) -> bool:
+    """Whether a program for the GPU needs the header of values: its text names a function of it, or may."""
+    if not _shows_what_it_names(functor):
+        return True
+    words = _words(functor)
+    return "numjit" in words and not words.isdisjoint(_vocabulary(("values.h",)))
+
+
 def header_text(names: Sequence[str]) -> str:
     """Return numjit's headers under `#line` directives of their own."""
     return "".join(f'#line 1 "numjit/{name}"\n{headers()[name].rstrip()}\n' for name in names)
@@ -66,6 +76,8 @@ def header_text(names: Sequence[str]) -> str:
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _SPLICE: Final = re.compile(r"\\[ \t]*\r?\n")
+#: The headers that have parts.
+_STRIPPED: Final = frozenset({"device.h", "core.h", "values.h"})
 #: Lines of a header for programs that use one of the words.
 _PART: Final = re.compile(r"^//@ ([\w ]+)\n(.*?)^//@$", re.MULTILINE | re.DOTALL)
 #: What a header has for one function: a line, or a call of a macro.
@@ -78,19 +90,27 @@ def used_text(functor: CppFunctor, names: Sequence[str]) -> str:
     """Return numjit's headers for NVRTC without the parts that a functor has no use for.
 
     A functor that may name what its text does not show, by pasting tokens, by headers or by options of the
-    compiler, gets everything, and so does one that takes more than the two headers of every program.
+    compiler, gets everything, and so does one that takes more headers than those that have parts.
     """
-    texts = [_SPLICE.sub("", unit.source.text) for unit in functor.units]
-    if (
-        len(names) > 2
-        or functor.options
-        or functor.signature.raws
-        or include_names(functor)
-        or any("##" in text or "%:" in text or "numjit_" in text for text in texts)
-    ):
+    if not _STRIPPED.issuperset(names) or functor.signature.raws or not _shows_what_it_names(functor):
         return header_text(names)
-    words = {word for text in texts for word in _WORD.findall(text)}
-    return _used_text(tuple(names), frozenset(words & _vocabulary(tuple(names))))
+    return _used_text(tuple(names), frozenset(_words(functor) & _vocabulary(tuple(names))))
+
+
+def _texts(functor: CppFunctor) -> list[str]:
+    return [_SPLICE.sub("", unit.source.text) for unit in functor.units]
+
+
+def _words(functor: CppFunctor) -> set[str]:
+    return {word for text in _texts(functor) for word in _WORD.findall(text)}
+
+
+def _shows_what_it_names(functor: CppFunctor) -> bool:
+    return not (
+        functor.options
+        or include_names(functor)
+        or any("##" in text or "%:" in text or "numjit_" in text for text in _texts(functor))
+    )
 
 
 @functools.cache
@@ -109,7 +129,7 @@ def _functions(text: str) -> frozenset[str]:
 def _used_text(names: tuple[str, ...], words: frozenset[str]) -> str:
     text = header_text(names)
     used = words & _functions(text)
-    kept = words | {"math"} if used else words
+    kept = words | {"math"} if used or len(names) > 2 else words
 
     def part(match: re.Match[str]) -> str:
         if kept.isdisjoint(match[1].split()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import types
 
@@ -13,15 +13,13 @@ from numjit.dtypes import DType
 from numjit.errors import CompilationError
 from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.lowering import Emitter
+from numjit.functor.scalars.parameters import parameter_type
 from numjit.functor.scalars.raw import RawElements, pack_raw
 from numjit.functor.scalars.session import Session, Target, compiling
-from numjit.functor.scalars.signs import ALL, NATURAL, NEGATIVE
-from numjit.functor.scalars.types import Strong, argument_type, parameter_type, representation, unwrap
-from numjit.functor.signature import ArgumentType
+from numjit.functor.signature import ArgumentType, WrittenInPython
+from numjit.rules.signs import ALL, NATURAL, NEGATIVE
+from numjit.rules.types import Strong, argument_type, representation, unwrap
 from numjit.semantics.promotion import result_type
-
-if TYPE_CHECKING:
-    from numjit.functor.python import PythonFunctor
 
 __all__ = [
     "Compiled",
@@ -66,7 +64,7 @@ class Compiled:
 
 
 def compile_functor(
-    functor: PythonFunctor,
+    functor: WrittenInPython,
     arguments: tuple[ArgumentType, ...],
     inputs: tuple[DType, ...],
     default_dtype: DType,
@@ -95,7 +93,7 @@ def compile_functor(
 
 
 def _compile(
-    functor: PythonFunctor,
+    functor: WrittenInPython,
     arguments: tuple[ArgumentType, ...],
     inputs: tuple[DType, ...],
     default_dtype: DType,

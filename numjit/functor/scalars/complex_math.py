@@ -17,7 +17,7 @@ from typing import Any
 
 from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
-from numjit.functor.scalars.special import Real
+from numjit.rules.real import Condition, Real
 
 __all__ = ["COMPLEX_FUNCTIONS", "TORCH_COMPLEX_FUNCTIONS", "power"]
 
@@ -37,34 +37,8 @@ def _formula(function: Callable[[Real, Real], tuple[Any, Any]]) -> _Function:
     return emit
 
 
-def _choose(condition: Any, yes: tuple[Any, Any], no: _Pair) -> _Pair:
+def _choose(condition: Condition, yes: tuple[Any, Any], no: _Pair) -> _Pair:
     return tuple(n.of(y).where(condition, n) for y, n in zip(yes, no, strict=True))  # type: ignore[return-value]
-
-
-def _and(x: Real, *conditions: Any) -> Any:
-    return functools.reduce(x.emitter.builder.and_, conditions)
-
-
-def _or(x: Real, *conditions: Any) -> Any:
-    return functools.reduce(x.emitter.builder.or_, conditions)
-
-
-def _not(x: Real, condition: Any) -> Any:
-    return x.emitter.builder.not_(condition)
-
-
-def _is_single(x: Real) -> bool:
-    return x.dtype.itemsize == 4
-
-
-def _largest(x: Real) -> float:
-    """Return the largest finite number of the dtype."""
-    return (2.0 - 2.0**-23) * 2.0**127 if _is_single(x) else (2.0 - 2.0**-52) * 2.0**1023
-
-
-def _smallest(x: Real) -> float:
-    """Return the smallest normal number of the dtype."""
-    return 2.0**-126 if _is_single(x) else 2.0**-1022
 
 
 def _rescaled(x: Real, y: Real) -> tuple[Real, Real, Real, Real]:
@@ -72,10 +46,10 @@ def _rescaled(x: Real, y: Real) -> tuple[Real, Real, Real, Real]:
 
     With it the power's reciprocal, and that one's square root.
     """
-    exponent = 24 if _is_single(x) else 54
+    exponent = 24 if x.is_single else 54
     size = x.abs().where(x.abs().is_(">", y.abs()), y.abs())
-    is_large = size.is_(">", _largest(x) / 8)
-    is_small = size.is_("<", _smallest(x) * 2.0**exponent)
+    is_large = size.is_(">", x.largest / 8)
+    is_small = size.is_("<", x.smallest * 2.0**exponent)
 
     def scale(large: float, small: float) -> Real:
         return x.of(large).where(is_large, x.of(small).where(is_small, 1.0))
@@ -99,7 +73,7 @@ def _grown(x: Real, cosine: Real, sine: Real) -> _Pair:
 
 def _exp_of(x: Real, y: Real) -> _Pair:
     found = _grown(x, y.call("cos"), y.call("sin"))
-    no_angle = _and(x, x.is_infinite(), _not(x, y.is_finite()))
+    no_angle = x.is_infinite() & ~y.is_finite()
     is_left = x.is_("<", 0.0)
     found = _choose(no_angle, (x.of(0.0).where(is_left, x), x.of(0.0).where(is_left, math.nan)), found)
     return _choose(y.is_("==", 0.0), (x.call("exp"), y), found)
@@ -113,11 +87,11 @@ def _hyperbolic(x: Real, y: Real, *, odd: bool) -> _Pair:
     real, imag = (slope * cosine, wide * sine) if odd else (wide * cosine, slope * sine)
     large = _grown(x.abs(), cosine, sine)
     first, second = large[0] * 0.5, large[1] * 0.5
-    overflows = _and(x, wide.is_infinite(), x.is_finite())
+    overflows = wide.is_infinite() & x.is_finite()
     found = _choose(overflows, (one * first, second) if odd else (first, one * second), (real, imag))
-    no_angle = _and(x, x.is_infinite(), _not(x, y.is_finite()))
+    no_angle = x.is_infinite() & ~y.is_finite()
     found = _choose(no_angle, (x.abs(), math.nan), found)
-    is_known = cosine.is_("ord", cosine)
+    is_known = cosine.is_number()
     zero = x * cosine.where(is_known, 1.0) if odd else x * sine.where(is_known, 1.0)
     found = _choose(x.is_("==", 0.0), (zero, sine) if odd else (cosine, zero), found)
     return _choose(y.is_("==", 0.0), (slope, y) if odd else (wide, one * y), found)
@@ -141,11 +115,11 @@ def _tanh_of(x: Real, y: Real) -> _Pair:
     # Far out sinh squared overflows: the real part is 1 to the last bit, the imaginary part vanishes.
     turn = y.call("sin") * y.call("cos")
     decay = (-x.abs()).call("exp")
-    is_far = x.abs().is_(">", 11.0 if _is_single(x) else 22.0)
+    is_far = x.abs().is_(">", 11.0 if x.is_single else 22.0)
     one = x.of(1.0).signed(x)
     found = _choose(is_far, (one.where(y.is_finite(), math.nan), turn * 4.0 * decay * decay), found)
     found = _choose(x.is_infinite(), (one, x.of(0.0).signed(turn.where(y.is_finite(), y))), found)
-    found = _choose(_and(x, x.is_("==", 0.0), _not(x, y.is_finite())), (x, math.nan), found)
+    found = _choose(x.is_("==", 0.0) & ~y.is_finite(), (x, math.nan), found)
     return _choose(y.is_("==", 0.0), (x.call("tanh"), y), found)
 
 
@@ -179,7 +153,7 @@ def _log_size(x: Real, y: Real) -> Real:
     swapped = (other - total) + above
     rest = rest.where(above.abs().is_(">=", other), swapped)
     near = (total + (rest + error)).call("log1p") * 0.5
-    is_near = _and(x, big.is_(">", 0.5), big.is_("<", 1.5))
+    is_near = big.is_(">", 0.5) & big.is_("<", 1.5)
     first, second, back, _ = _rescaled(x, y)
     far = first.call("hypot", second).call("log") + back.call("log")
     return near.where(is_near, far)
@@ -195,9 +169,9 @@ def _sqrt_of(x: Real, y: Real) -> _Pair:
     other = second / (root * 2.0)
     is_right = x.is_(">=", 0.0)
     found = root.where(is_right, other.abs()) * back, other.where(is_right, root.signed(y)) * back
-    found = _choose(_and(x, x.is_("==", 0.0), y.is_("==", 0.0)), (0.0, y), found)
-    zero = x.of(0.0).where(y.is_("ord", y), y)
-    right, left = (x, zero.signed(y).where(y.is_("ord", y), y)), (zero, x.of(math.inf).signed(y))
+    found = _choose(x.is_("==", 0.0) & y.is_("==", 0.0), (0.0, y), found)
+    zero = x.of(0.0).where(y.is_number(), y)
+    right, left = (x, zero.signed(y).where(y.is_number(), y)), (zero, x.of(math.inf).signed(y))
     found = _choose(x.is_("==", math.inf), right, found)
     found = _choose(x.is_("==", -math.inf), left, found)
     return _choose(y.is_infinite(), (math.inf, y), found)
@@ -206,10 +180,10 @@ def _sqrt_of(x: Real, y: Real) -> _Pair:
 # --------------------------------------------------------------------------------------------- inverse
 
 
-def _is_huge(x: Real, y: Real) -> Any:
+def _is_huge(x: Real, y: Real) -> Condition:
     """Return whether the roots below overflow, or infinities cancel in them."""
-    limit = _largest(x) / 8
-    return _or(x, x.abs().is_(">", limit), y.abs().is_(">", limit))
+    limit = x.largest / 8
+    return x.abs().is_(">", limit) | y.abs().is_(">", limit)
 
 
 def _log_twice(x: Real, y: Real) -> Real:
@@ -224,7 +198,7 @@ def _asin_of(x: Real, y: Real) -> _Pair:
     along = below[0] * above[1] - below[1] * above[0]
     found = x.call("atan2", across), along.call("asinh")
     found = _choose(_is_huge(x, y), (x.call("atan2", y.abs()), _log_twice(x, y).signed(y)), found)
-    return _choose(_and(x, x.is_("==", 0.0), y.is_nan()), (x, y), found)
+    return _choose(x.is_("==", 0.0) & y.is_nan(), (x, y), found)
 
 
 def _acos_of(x: Real, y: Real) -> _Pair:
@@ -233,7 +207,7 @@ def _acos_of(x: Real, y: Real) -> _Pair:
     found = below[0].call("atan2", above[0]) * 2.0, along.call("asinh")
     huge = y.abs().call("atan2", x), _log_twice(x, y).signed(-y)
     found = _choose(_is_huge(x, y), huge, found)
-    return _choose(_and(x, x.is_("==", 0.0), y.is_nan()), (math.pi / 2, y), found)
+    return _choose(x.is_("==", 0.0) & y.is_nan(), (math.pi / 2, y), found)
 
 
 def _acosh_of(x: Real, y: Real) -> _Pair:
@@ -241,7 +215,7 @@ def _acosh_of(x: Real, y: Real) -> _Pair:
     along = below[0] * above[0] + below[1] * above[1]
     found = along.call("asinh"), below[1].call("atan2", above[0]) * 2.0
     found = _choose(_is_huge(x, y), (_log_twice(x, y), y.call("atan2", x)), found)
-    return _choose(_and(x, x.is_("==", 0.0), y.is_nan()), (y, math.pi / 2), found)
+    return _choose(x.is_("==", 0.0) & y.is_nan(), (y, math.pi / 2), found)
 
 
 def _atanh_of(x: Real, y: Real) -> _Pair:
@@ -251,20 +225,20 @@ def _atanh_of(x: Real, y: Real) -> _Pair:
     real = (size * 4.0 / (gap * gap + y * y)).call("log1p") * 0.25
     imag = (y * 2.0).call("atan2", gap * (1.0 + size) - y * y) * 0.5
     # Beside the pole at 1 the squares vanish.
-    is_beside = _and(x, gap.is_("==", 0.0), height.is_("<", math.sqrt(_smallest(x))))
+    is_beside = gap.is_("==", 0.0) & height.is_("<", math.sqrt(x.smallest))
     beside = x.of(math.log(2.0)) - height.call("log")
     real = (beside * 0.5).where(is_beside, real)
     quarter = x.of(math.pi / 4).signed(y)
     imag = y.where(y.is_("==", 0.0), quarter).where(is_beside, imag)
     # Far out they overflow: there it is the real part of 1 / z, a quarter turn away.
-    limit = math.sqrt(_largest(x)) / 4
-    is_far = _or(x, size.is_(">", limit), height.is_(">", limit))
+    limit = math.sqrt(x.largest) / 4
+    is_far = size.is_(">", limit) | height.is_(">", limit)
     is_flat = size.is_(">", height)
     ratio = y.where(is_flat, x) / x.where(is_flat, y)
     part = (1.0 / x).where(is_flat, ratio / y) / (1.0 + ratio * ratio)
-    part = x.of(0.0).where(_or(x, x.is_infinite(), y.is_infinite()), part)
+    part = x.of(0.0).where(x.is_infinite() | y.is_infinite(), part)
     half_turn = x.of(math.pi / 2).signed(y)
-    is_known = _or(x, y.is_infinite(), x.is_("ord", y))
+    is_known = y.is_infinite() | x.is_("ord", y)
     half_turn = half_turn.where(is_known, math.nan)
     real, imag = part.where(is_far, real), half_turn.where(is_far, imag)
     real = size.where(x.is_("==", 0.0), real)
@@ -279,12 +253,12 @@ def power(emitter: Emitter, dtype: DType, z: Any, exponent: Any) -> Any:
     x, y, u, v = (Real(emitter, dtype.real, part) for part in (*z, *exponent))
     size, angle = _log_of(x, y)
     found = _exp_of(u * size - v * angle, u * angle + v * size)
-    is_zero = _and(x, x.is_("==", 0.0), y.is_("==", 0.0))
+    is_zero = x.is_("==", 0.0) & y.is_("==", 0.0)
     is_real = v.is_("==", 0.0)
     is_growing = u.is_(">", 0.0)
     pole = x.of(0.0).where(is_growing, x.of(math.inf).where(is_real, math.nan))
     found = _choose(is_zero, (pole, x.of(0.0).where(is_growing, math.nan)), found)
-    found = _choose(_and(x, u.is_("==", 0.0), is_real), (1.0, 0.0), found)
+    found = _choose(u.is_("==", 0.0) & is_real, (1.0, 0.0), found)
     return tuple(part.value for part in found)
 
 
@@ -305,14 +279,14 @@ def _expm1_of(x: Real, y: Real) -> _Pair:
     half = (y * 0.5).call("sin")
     near = x.call("expm1") * y.call("cos") - half * half * 2.0
     grown = _exp_of(x, y)
-    is_far = _or(x, x.is_(">", 2.0), x.is_("==", -math.inf))
+    is_far = x.is_(">", 2.0) | x.is_("==", -math.inf)
     return (grown[0] - 1.0).where(is_far, near), grown[1]
 
 
 def _log1p_of(x: Real, y: Real) -> _Pair:
     """``log1p(x (x + 2) + y**2) / 2`` near 0, where 1 + z would lose z."""
     near = (x * (x + 2.0) + y * y).call("log1p") * 0.5
-    is_near = _and(x, x.abs().is_("<", 0.5), y.abs().is_("<", 0.5))
+    is_near = x.abs().is_("<", 0.5) & y.abs().is_("<", 0.5)
     far, angle = _log_of(1.0 + x, y)
     return near.where(is_near, far), angle
 
@@ -331,7 +305,7 @@ def _sigmoid(emitter: Emitter, dtype: DType, z: Any) -> Any:
     is_right = x.is_(">=", 0.0)
     decay = tuple(part.value for part in _exp_of((-x).where(is_right, x), (-y).where(is_right, y)))
     one = emitter.constant(dtype, 1)
-    above = emitter.select(dtype, is_right, one, decay)
+    above = emitter.select(dtype, is_right.value, one, decay)
     return emitter.truediv(dtype, above, emitter.add(dtype, one, decay))
 
 
@@ -342,13 +316,25 @@ def _sgn_of(x: Real, y: Real) -> _Pair:
     return _choose(size.is_("==", 0.0), (0.0, 0.0), (first / size, second / size))
 
 
+#: Of sin(x) / x as a power series in x**2, its highest coefficient first.
+_SINC = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(9, -1, -1))
+
+
 def _sinc(emitter: Emitter, dtype: DType, z: Any) -> Any:
     turned = tuple(Real(emitter, dtype.real, part) * math.pi for part in z)
-    below = tuple(part.value for part in turned)
-    above = tuple(part.value for part in _turned(_sinh_of)(*turned))
-    ratio = emitter.truediv(dtype, above, below)
-    is_zero = emitter.builder.not_(emitter.truth(dtype, z))
-    return emitter.select(dtype, is_zero, emitter.constant(dtype, 1), ratio)
+    above = _turned(_sinh_of)(*turned)
+    ratio = emitter.truediv(dtype, *(tuple(part.value for part in pair) for pair in (above, turned)))
+    # Near 0 the quotient's smaller part cancels; the power series there is exact in both.
+    x, y = turned
+    square = x * x - y * y, x * y * 2.0
+    kept = _SINC[3:] if x.is_single else _SINC
+    real, imag = x.of(kept[0]), x.of(0.0)
+    for coefficient in kept[1:]:
+        real, imag = (
+            real * square[0] - imag * square[1] + coefficient, real * square[1] + imag * square[0]
+        )  # fmt: skip
+    is_near = (x * x + y * y).is_("<", 1.0)
+    return emitter.select(dtype, is_near.value, (real.value, imag.value), ratio)
 
 
 #: ``cmath``'s functions of one argument with a complex result.

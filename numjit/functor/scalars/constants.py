@@ -12,7 +12,7 @@ import numpy as np
 from numba.core import types
 
 from numjit.functor.markers import Direction
-from numjit.functor.scalars.types import RefusalError
+from numjit.rules.types import RefusalError
 
 __all__ = ["TEXT", "UNKNOWN", "Constants", "is_text", "plain", "read_constants", "refuse_text"]
 

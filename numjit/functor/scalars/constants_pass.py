@@ -17,7 +17,8 @@ import numpy as np
 
 from numjit.functor.markers import index
 from numjit.functor.scalars.index_pass import INDEX_PARAMETER, indexed_pipeline
-from numjit.functor.scalars.signs import (
+from numjit.functor.scalars.unset_pass import checked_compiler
+from numjit.rules.signs import (
     ALL,
     BINARY,
     FUNCTIONS,
@@ -31,8 +32,7 @@ from numjit.functor.scalars.signs import (
     of_number,
     of_range,
 )
-from numjit.functor.scalars.types import RefusalError
-from numjit.functor.scalars.unset_pass import checked_compiler
+from numjit.rules.types import RefusalError
 
 __all__ = ["SignedFunction", "functor_pipeline"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +13,10 @@ from numjit.errors import CompilationError, NumjitError
 from numjit.functor.bytecode import return_line
 from numjit.functor.scalars.wording import shown, worded
 from numjit.functor.source import source_error
+from numjit.rules.types import refusals
 
-__all__ = ["bad_result", "explain", "note", "start"]
+__all__ = ["bad_result", "explain", "start"]
 
-_recent = threading.local()
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _LINE = re.compile(r'^(?:\x1b\[[0-9;]*m)*File ".*", line (\d+):', re.MULTILINE)
 _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
@@ -25,14 +24,7 @@ _PREFIX = re.compile(r"^Failed in \w+ mode pipeline \(step: [^)]*\)\s*")
 
 def start() -> None:
     """Forget earlier refusals of this thread."""
-    _recent.refusals = []
-
-
-def note(reason: str) -> None:
-    """Remember why a rule refused: Numba buries it among the reports of its own candidates."""
-    if not hasattr(_recent, "refusals"):
-        start()
-    _recent.refusals.append(reason)
+    refusals().clear()
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -67,7 +59,7 @@ def _location(error: BaseException) -> tuple[str, int] | None:
 def _reason(error: BaseException) -> str:
     # Where colorama is installed, Numba's texts are coloured.
     texts = [_COLOUR.sub("", str(link)) for link in _chain(error)]
-    for refusal in reversed(getattr(_recent, "refusals", [])):
+    for refusal in reversed(refusals()):
         if any(refusal in text for text in texts):
             return worded(str(refusal))
     text = _PREFIX.sub("", texts[0].strip())

@@ -7,6 +7,7 @@ the precision of the value. NVVM refuses ``fneg`` and some of LLVM's intrinsics,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -78,6 +79,43 @@ class Emitter:
         if dtype.is_complex:
             return tuple(self.builder.select(condition, y, n) for y, n in zip(yes, no, strict=True))
         return self.builder.select(condition, yes, no)
+
+    def branch(self, condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """Compute one of two real values."""
+        b = self.builder
+        sides = [b.append_basic_block(name) for name in ("yes", "no")]
+        done = b.append_basic_block("either")
+        b.cbranch(condition, *sides)
+        found = []
+        for block, compute in zip(sides, (yes, no), strict=True):
+            b.position_at_end(block)
+            found.append((compute(), b.block))
+            b.branch(done)
+        b.position_at_end(done)
+        result = b.phi(found[0][0].type)
+        for value, block in found:
+            result.add_incoming(value, block)
+        return result
+
+    def loop(self, start: Sequence[Any], step: Callable[[Sequence[Any]], tuple[Any, Sequence[Any]]]) -> Any:
+        """Step real values, once at least, until a condition, returned first, does not hold any more."""
+        b = self.builder
+        before = b.block
+        body, done = b.append_basic_block("loop"), b.append_basic_block("loop.done")
+        b.branch(body)
+        b.position_at_end(body)
+        values = [b.phi(value.type) for value in start]
+        condition, found = step(values)
+        for phi, first, after in zip(values, start, found, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(after, b.block)
+        b.cbranch(condition, body, done)
+        b.position_at_end(done)
+        return found
+
+    def shared(self, name: str, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ARG002
+        """Write a function out where C++ calls it by its name."""
+        return function(*args)
 
     # -------------------------------------------------------------------------- arithmetic
 
@@ -240,20 +278,6 @@ class Emitter:
         root = self.math("sqrt", dtype, x)
         return root if n > 0 else self.builder.fdiv(one, root)
 
-    def _complex_pow(self, part: DType, x: Any, y: Any) -> Any:
-        """Power by magnitude and angle; of 0 to a negative power infinite, as torch's (Python raises)."""
-        b = self.builder
-        zero = self.constant(part, 0)
-        size, angle = self.math("hypot", part, *x), self.math("atan2", part, x[1], x[0])
-        shrunk = self.math("exp", part, self.neg(part, b.fmul(angle, y[1])))
-        length = b.fmul(self.math("pow", part, size, y[0]), shrunk)
-        turned = b.fmul(y[1], self.math("log", part, size))
-        turned = b.select(b.fcmp_ordered("==", y[1], zero), zero, turned)  # 0 times infinity would be NaN
-        phase = b.fadd(b.fmul(angle, y[0]), turned)
-        is_zero = b.and_(b.fcmp_ordered("==", size, zero), b.fcmp_unordered("!=", y[0], zero))
-        phase = b.select(is_zero, zero, phase)
-        return b.fmul(length, self.math("cos", part, phase)), b.fmul(length, self.math("sin", part, phase))
-
     def _integer_pow(self, dtype: DType, x: Any, y: Any) -> Any:
         """Square and multiply with wrapping; a negative exponent gives 1/x truncated, as torch."""
         b = self.builder
@@ -289,6 +313,10 @@ class Emitter:
         """``and_``, ``or_`` or ``xor`` of integers or bools."""
         return getattr(self.builder, name)(x, y)
 
+    def invert(self, condition: Any) -> Any:
+        """Whether a condition, an ``i1``, does not hold."""
+        return self.builder.not_(condition)
+
     def shift(self, name: str, dtype: DType, x: Any, y: Any) -> Any:
         """``lshift`` or ``rshift``; distances outside the width shift everything out, as torch."""
         b = self.builder
@@ -301,7 +329,7 @@ class Emitter:
         return b.select(inside, shifted, x.type(0))
 
     def compare(self, symbol: str, dtype: DType, x: Any, y: Any) -> Any:
-        """Return an ``i1``; only ``!=`` holds for NaN."""
+        """Return an ``i1``; of comparisons only ``!=`` and ``uno`` hold for NaN."""
         b = self.builder
         if dtype.is_complex:
             parts = [self.compare(symbol, dtype.real, p, q) for p, q in zip(x, y, strict=True)]

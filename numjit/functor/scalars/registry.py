@@ -20,16 +20,18 @@ from numba.core.typing.typeof import typeof
 
 from numjit import dtypes
 from numjit.codegen.machine import HOST, Machine
-from numjit.functor.scalars.dual import Dual
 from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.raw import register_raw
-from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES, Rule
 from numjit.functor.scalars.safe import register_safe
 from numjit.functor.scalars.seeds import register_seeds
-from numjit.functor.scalars.tracing import Traced, Tracer, result_kind
-from numjit.functor.scalars.tracing import lower as lower_rule
-from numjit.functor.scalars.types import Element, RefusalError, Strong, argument_type, native_type, unwrap
 from numjit.ground.apart import lock
+from numjit.rules.dual import Dual
+from numjit.rules.rule import Rule
+from numjit.rules.table import ATTRIBUTES, METHODS, RULES
+from numjit.rules.traced import Traced
+from numjit.rules.tracing import Tracer, result_kind
+from numjit.rules.tracing import lower as lower_rule
+from numjit.rules.types import Element, RefusalError, Strong, argument_type, native_type, unwrap
 
 __all__ = ["Helper", "RuledFunction", "cast", "own_type", "register"]
 

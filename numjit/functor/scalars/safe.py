@@ -17,9 +17,9 @@ from numba.core.typing import signature
 
 from numjit.codegen.machine import Machine
 from numjit.functor.scalars.lowering import Emitter
-from numjit.functor.scalars.rules import RULES
-from numjit.functor.scalars.tracing import lower, result_kind
-from numjit.functor.scalars.types import RefusalError, argument_type, unwrap
+from numjit.rules.table import RULES
+from numjit.rules.tracing import lower, result_kind
+from numjit.rules.types import RefusalError, argument_type, unwrap
 
 __all__ = ["SAFE", "never_raising", "register_safe"]
 

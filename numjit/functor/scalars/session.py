@@ -15,7 +15,7 @@ import itertools
 import math
 import types as pytypes
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numba.core import types
@@ -31,30 +31,26 @@ from numjit.functor.powers import has_powers
 from numjit.functor.scalars import diagnosis
 from numjit.functor.scalars.constants import TEXT, is_text, plain
 from numjit.functor.scalars.constants_pass import SignedFunction, functor_pipeline
-from numjit.functor.scalars.dual import REMEDY, Dual, is_inexact, severed, with_element
+from numjit.functor.scalars.parameters import is_declared, parameter_type
 from numjit.functor.scalars.raw import RawElements
 from numjit.functor.scalars.registry import Helper, own_type, register
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.safe import never_raising
 from numjit.functor.scalars.seeds import DirectionType
-from numjit.functor.scalars.signs import ALL
-from numjit.functor.scalars.types import (
+from numjit.functor.signature import ArgumentType, WrittenInPython
+from numjit.functor.source import source_error
+from numjit.ground.numba_cuda import numba_cuda_ready
+from numjit.ground.numba_ready import numba_ready
+from numjit.math import where
+from numjit.rules.dual import REMEDY, Dual, is_inexact, severed, with_element
+from numjit.rules.signs import ALL
+from numjit.rules.table import RULES
+from numjit.rules.types import (
     RefusalError,
     Strong,
     argument_type,
-    is_declared,
-    parameter_type,
     unwrap,
 )
-from numjit.functor.signature import ArgumentType
-from numjit.functor.source import source_error
-from numjit.ground.numba_ready import numba_ready
-from numjit.math import where
 from numjit.semantics.category import Category
-from numjit.toolchain.numba_cuda import numba_cuda_ready
-
-if TYPE_CHECKING:
-    from numjit.functor.python import PythonFunctor
 
 __all__ = ["Session", "Target", "compiling"]
 
@@ -96,7 +92,7 @@ class Session:
         """Run Numba on one function; errors name the user's line.
 
         With `indexed` the last of the arguments is what ``numjit.index()`` gives in the function's body.
-        `signs` are those that arguments may have, where that is known (`numjit.functor.scalars.signs`).
+        `signs` are those that arguments may have, where that is known (`numjit.rules.signs`).
         """
         if fn in self._running:
             raise RefusalError(f"{fn.__name__!r} calls itself; recursion is not supported")
@@ -216,7 +212,7 @@ def _relaxed(signature: inspect.Signature) -> inspect.Signature:
     return inspect.Signature(parameters, __validate_parameters__=False)
 
 
-def _declared(functor: PythonFunctor, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
+def _declared(functor: WrittenInPython, kinds: tuple[Any, ...], default_dtype: DType) -> tuple[Any, ...]:
     """Return the parameter types of a decorated functor that another functor calls with `kinds`."""
     arguments = []
     parameters = (*functor.signature.operands, *functor.signature.scalars)
@@ -242,7 +238,7 @@ def _declared(functor: PythonFunctor, kinds: tuple[Any, ...], default_dtype: DTy
     )
 
 
-def _converted(functor: PythonFunctor, kind: Any, declared: Any) -> Any:
+def _converted(functor: WrittenInPython, kind: Any, declared: Any) -> Any:
     """Return a declared parameter type with the derivatives of the value that is passed."""
     if not isinstance(kind, Dual):
         return declared
@@ -257,7 +253,7 @@ def _converted(functor: PythonFunctor, kind: Any, declared: Any) -> Any:
     return with_element(kind, declared)
 
 
-def _check_results(functor: PythonFunctor, found: Any) -> None:
+def _check_results(functor: WrittenInPython, found: Any) -> None:
     """Refuse a call whose result would have to be converted to what the called functor declares."""
     results = found.types if isinstance(found, types.BaseTuple) else (found,)
     for output, result in zip(functor.signature.outputs, results, strict=False):

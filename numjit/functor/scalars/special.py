@@ -1,14 +1,13 @@
-"""Special functions of real floats that the C library or libdevice lacks, emitted the same for both.
+"""Special functions of real floats that the C library or libdevice lacks, the same for GPU, CPU and C++.
 
-Formulas are written on `Real`, which emits LLVM for Python's operators, and without branches, so that
-loops over them vectorise on the CPU and threads of a warp stay together on the GPU.
+Formulas are written on `Real`, mostly without branches, so that loops over them vectorise on the CPU and
+threads of a warp stay together on the GPU. ``numjit/functor/cpp/include/values.h`` is written from them.
 """
 
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -16,132 +15,75 @@ from llvmlite import ir
 from numjit.codegen.storage import decode, encode
 from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
+from numjit.rules.real import Emission, Real, chebyshev, polynomial, split
 
 __all__ = [
-    "Real",
-    "digamma",
-    "erfinv",
-    "fma",
-    "i0",
-    "i1",
-    "lcm",
-    "ldexp",
-    "logaddexp",
-    "logit",
-    "nextafter",
-    "rsqrt",
-    "sigmoid",
-    "sinc",
-    "softplus",
-    "xlogy",
-]
+    "Function", "Real", "cospi", "digamma", "erfcinv", "erfcx", "erfinv", "exp10", "fma", "i0", "i1", "lcm",
+    "ldexp", "logaddexp", "logit", "nextafter", "normcdf", "normcdfinv", "rcbrt", "rsqrt", "sigmoid", "sinc",
+    "sinpi", "softplus", "trigamma", "xlogy",
+]  # fmt: skip
 
 
-class Real:
-    """An emitted value of a real float dtype, or the formula that it is part of."""
+class Function:
+    """A formula of `Real` values as an emission ``(emitter, dtype, *values) -> value``.
 
-    def __init__(self, emitter: Emitter, dtype: DType, value: Any) -> None:
-        self.emitter = emitter
-        self.dtype = dtype
-        self.value = value
+    Parameters
+    ----------
+    formula
+        Takes and returns `Real`.
+    cuda
+        CUDA's function, which the GPU computes instead of the formula; none where empty.
+    """
 
-    def of(self, other: Any) -> Real:
-        """Return a Python number or an LLVM value beside this one."""
-        if isinstance(other, Real):
-            return other
-        value = self.emitter.constant(self.dtype, other) if isinstance(other, int | float) else other
-        return Real(self.emitter, self.dtype, value)
+    def __init__(self, formula: Callable[..., Real], cuda: str = "") -> None:
+        self.formula = formula
+        self.cuda = cuda
+        self.__name__ = formula.__name__
+        self.__doc__ = formula.__doc__
 
-    def call(self, name: str, *others: Any) -> Real:
-        """Call a math function."""
-        return self.of(self.emitter.math(name, self.dtype, self.value, *(self.of(o).value for o in others)))
+    def __call__(self, emitter: Emission, dtype: DType, *values: Any) -> Any:
+        """Emit the function of values of a real dtype."""
+        given = [Real(emitter, dtype, value) for value in values]
+        if self.cuda and emitter.machine.is_ptx:
+            return given[0].call(self.cuda, *given[1:]).value
+        return self.formula(*given).value
 
-    def where(self, condition: Any, otherwise: Any) -> Real:
-        """Choose between this value, where an ``i1`` holds, and another."""
-        return self.of(self.emitter.builder.select(condition, self.value, self.of(otherwise).value))
-
-    def abs(self) -> Real:
-        """Return the magnitude."""
-        return self.call("fabs")
-
-    def signed(self, other: Any) -> Real:
-        """Return this magnitude with the sign of another value."""
-        return self.call("copysign", other)
-
-    def is_finite(self) -> Any:
-        """Return an ``i1``: neither infinite nor NaN."""
-        return self.abs().is_("<", math.inf)
-
-    def is_infinite(self) -> Any:
-        """Return an ``i1``: one of the infinities."""
-        return self.abs().is_("==", math.inf)
-
-    def is_nan(self) -> Any:
-        """Return an ``i1``: not a number."""
-        return self.emitter.builder.fcmp_unordered("uno", self.value, self.value)
-
-    def is_(self, symbol: str, other: Any) -> Any:
-        """Compare to an ``i1``; no comparison holds for NaN."""
-        return self.emitter.builder.fcmp_ordered(symbol, self.value, self.of(other).value)
-
-    def __add__(self, other: Any) -> Real:
-        return self.of(self.emitter.builder.fadd(self.value, self.of(other).value))
-
-    def __sub__(self, other: Any) -> Real:
-        return self.of(self.emitter.builder.fsub(self.value, self.of(other).value))
-
-    def __rsub__(self, other: Any) -> Real:
-        return self.of(other) - self
-
-    def __mul__(self, other: Any) -> Real:
-        return self.of(self.emitter.builder.fmul(self.value, self.of(other).value))
-
-    def __truediv__(self, other: Any) -> Real:
-        return self.of(self.emitter.builder.fdiv(self.value, self.of(other).value))
-
-    def __rtruediv__(self, other: Any) -> Real:
-        return self.of(other) / self
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-    def __neg__(self) -> Real:
-        return self.of(self.emitter.neg(self.dtype, self.value))
+    def of(self, x: Real, *others: Real) -> Real:
+        """Return the function's value inside of another formula."""
+        if self.cuda and x.emitter.machine.is_ptx:
+            return x.call(self.cuda, *others)
+        return x.emitter.shared(self.__name__, self.formula, x, *others)  # type: ignore[no-any-return]
 
 
-def _polynomial(x: Real, coefficients: Sequence[float]) -> Real:
-    """Evaluate a polynomial, its highest coefficient first."""
-    result = x.of(coefficients[0])
-    for coefficient in coefficients[1:]:
-        result = result * x + coefficient
-    return result
-
-
-def _chebyshev(x: Real, coefficients: Sequence[float]) -> Real:
-    """Evaluate a Chebyshev series at x / 2, its highest coefficient first (Clenshaw, as in Cephes)."""
-    # What is left out is below a quarter of the last bit of the result.
-    least = 1e-9 if x.dtype.itemsize == 4 else 0.0
-    kept = [c for c in coefficients if abs(c) > least]
-    first, second, third = x.of(kept[0]), x.of(0.0), x.of(0.0)
-    for coefficient in kept[1:]:
-        third, second = second, first
-        first = x * second - third + coefficient
-    return (first - third) * 0.5
+def _function(cuda: str = "") -> Callable[[Callable[..., Real]], Function]:
+    return lambda formula: Function(formula, cuda)
 
 
 # ------------------------------------------------------------------------------------- short formulas
 
 
-def sigmoid(emitter: Emitter, dtype: DType, value: Any) -> Any:
+@_function()
+def sigmoid(x: Real) -> Real:
     """Logistic function."""
-    x = Real(emitter, dtype, value)
-    return (1.0 / (1.0 + (-x).call("exp"))).value
+    return 1.0 / (1.0 + (-x).call("exp"))
 
 
-def rsqrt(emitter: Emitter, dtype: DType, value: Any) -> Any:
+@_function(cuda="rsqrt")
+def rsqrt(x: Real) -> Real:
     """Reciprocal of the square root."""
-    x = Real(emitter, dtype, value)
-    return (x.call("rsqrt") if emitter.machine.is_ptx else 1.0 / x.call("sqrt")).value
+    return 1.0 / x.call("sqrt")
+
+
+@_function(cuda="rcbrt")
+def rcbrt(x: Real) -> Real:
+    """Reciprocal of the cube root."""
+    return 1.0 / x.call("cbrt")
+
+
+@_function(cuda="exp10")
+def exp10(x: Real) -> Real:
+    """10 to a power."""
+    return x.of(10.0).call("pow", x)
 
 
 def fma(emitter: Emitter, dtype: DType, x: Any, y: Any, z: Any) -> Any:
@@ -151,14 +93,35 @@ def fma(emitter: Emitter, dtype: DType, x: Any, y: Any, z: Any) -> Any:
     return emitter.add(dtype, emitter.mul(dtype, x, y), z)
 
 
-def sinc(emitter: Emitter, dtype: DType, value: Any) -> Any:
+@_function(cuda="sinpi")
+def sinpi(x: Real) -> Real:
+    """``sin(pi * x)``, reduced before the multiplication by pi, so that whole and half numbers are exact."""
+    size = x.abs()
+    turned = size - (size * 0.5).call("floor") * 2.0
+    folded = (turned - 2.0).where(turned.is_(">", 1.0), turned)
+    below = (-1.0 - folded).where(folded.is_("<", -0.5), folded)
+    inner = (1.0 - folded).where(folded.is_(">", 0.5), below)
+    return (inner * math.pi).call("sin") * x.of(1.0).signed(x)
+
+
+@_function(cuda="cospi")
+def cospi(x: Real) -> Real:
+    """``cos(pi * x)``, reduced as `sinpi`."""
+    size = x.abs()
+    turned = size - (size * 0.5).call("floor") * 2.0
+    folded = (2.0 - turned).where(turned.is_(">", 1.0), turned)
+    is_middle = folded.is_(">", 0.25) & folded.is_("<", 0.75)
+    return ((0.5 - folded) * math.pi).call("sin").where(is_middle, (folded * math.pi).call("cos"))
+
+
+@_function()
+def sinc(x: Real) -> Real:
     """``sin(pi * x) / (pi * x)``, 1 at 0."""
-    x = Real(emitter, dtype, value)
     turned = x * math.pi
-    return x.of(1.0).where(x.is_("==", 0.0), turned.call("sin") / turned).value
+    return x.of(1.0).where(x.is_("==", 0.0), turned.call("sin") / turned)
 
 
-def logit(emitter: Emitter, dtype: DType, value: Any, eps: Any) -> Any:
+def logit(emitter: Emission, dtype: DType, value: Any, eps: Any) -> Any:
     """``log(x / (1 - x))``, of x moved into ``[eps, 1 - eps]`` unless `eps` is None."""
     x = Real(emitter, dtype, value)
     if eps is not None:
@@ -168,24 +131,24 @@ def logit(emitter: Emitter, dtype: DType, value: Any, eps: Any) -> Any:
     return (x / (1.0 - x)).call("log").value
 
 
-def xlogy(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
+@_function()
+def xlogy(x: Real, y: Real) -> Real:
     """``x * log(y)``, 0 where x is 0 and y is no NaN."""
-    x, y = Real(emitter, dtype, first), Real(emitter, dtype, second)
-    is_zero = emitter.builder.and_(x.is_("==", 0.0), y.is_("ord", y))
-    return x.of(0.0).where(is_zero, x * y.call("log")).value
+    is_zero = x.is_("==", 0.0) & y.is_number()
+    return x.of(0.0).where(is_zero, x * y.call("log"))
 
 
-def logaddexp(emitter: Emitter, dtype: DType, first: Any, second: Any) -> Any:
+@_function()
+def logaddexp(x: Real, y: Real) -> Real:
     """``log(exp(x) + exp(y))`` that does not overflow."""
-    x, y = Real(emitter, dtype, first), Real(emitter, dtype, second)
     larger = x.where(x.is_(">", y), y)
-    distance = (x - y).call("fabs")
+    distance = (x - y).abs()
     total = larger + (-distance).call("exp").call("log1p")
-    is_same_infinity = emitter.builder.and_(x.is_("==", y), x.call("fabs").is_("==", math.inf))
-    return x.where(is_same_infinity, total).value
+    is_same_infinity = x.is_("==", y) & x.is_infinite()
+    return x.where(is_same_infinity, total)
 
 
-def softplus(emitter: Emitter, dtype: DType, value: Any, beta: Any, threshold: Any) -> Any:
+def softplus(emitter: Emission, dtype: DType, value: Any, beta: Any, threshold: Any) -> Any:
     """``log(1 + exp(beta * x)) / beta``, x itself where ``beta * x`` exceeds `threshold`."""
     x = Real(emitter, dtype, value)
     scaled = x * x.of(beta)
@@ -193,7 +156,7 @@ def softplus(emitter: Emitter, dtype: DType, value: Any, beta: Any, threshold: A
     return x.where(scaled.is_(">", x.of(threshold)), smooth).value
 
 
-def ldexp(emitter: Emitter, dtype: DType, value: Any, exponent: Any) -> Any:
+def ldexp(emitter: Emission, dtype: DType, value: Any, exponent: Any) -> Any:
     """``x * 2**n`` in two steps, so that the power alone neither overflows nor vanishes."""
     x, n = Real(emitter, dtype, value), Real(emitter, dtype, exponent)
     half = (n * 0.5).call("trunc")
@@ -216,26 +179,80 @@ _CENTRAL = (-0.140543331, 0.914624893, -1.645349621, 0.886226899)
 _CENTRAL_BELOW = (0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0)
 _TAIL = (1.641345311, 3.429567803, -1.624906493, -1.970840454)
 _TAIL_BELOW = (1.637067800, 3.543889200, 1.0)
+#: The slope of erf at 0.
+_SLOPE = 2.0 / math.sqrt(math.pi)
 
 
-def erfinv(emitter: Emitter, dtype: DType, value: Any) -> Any:
-    """Inverse error function: infinite at 1 and -1, NaN beyond."""
-    given = Real(emitter, dtype, value)
-    if emitter.machine.is_ptx:
-        return given.call("erfinv").value
-    y = given.call("fabs")
+def _inverse(y: Real, rest: Real) -> Real:
+    """Inverse error function of ``y`` in [0, 1], told with ``rest``, which is 1 - y."""
     is_central = y.is_("<=", 0.7)
     square = y * y
-    depth = (-((1.0 - y) * 0.5).call("log")).call("sqrt")
-    central = y * _polynomial(square, _CENTRAL) / _polynomial(square, _CENTRAL_BELOW)
-    x = central.where(is_central, _polynomial(depth, _TAIL) / _polynomial(depth, _TAIL_BELOW))
-    # Halley's method. 1 - y is exact in the tail, where the difference of erf(x) and y would cancel.
-    for _ in range(1 if dtype.itemsize == 4 else 3):
-        off = (x.call("erf") - y).where(is_central, (1.0 - y) - x.call("erfc"))
-        step = off / ((-(x * x)).call("exp") * (2.0 / math.sqrt(math.pi)))
+    depth = (-(rest * 0.5).call("log")).call("sqrt")
+    central = y * polynomial(square, _CENTRAL) / polynomial(square, _CENTRAL_BELOW)
+    x = central.where(is_central, polynomial(depth, _TAIL) / polynomial(depth, _TAIL_BELOW))
+    # Halley's method. The rest is exact in the tail, where the difference of erf(x) and y would cancel.
+    for _ in range(1 if y.is_single else 3):
+        off = (x.call("erf") - y).where(is_central, rest - x.call("erfc"))
+        step = off / ((-(x * x)).call("exp") * _SLOPE)
         x = x - step / (1.0 + x * step)
-    x = x.of(math.inf).where(y.is_("==", 1.0), x)
-    return x.call("copysign", given).value
+    return x
+
+
+@_function(cuda="erfinv")
+def erfinv(x: Real) -> Real:
+    """Inverse error function: infinite at 1 and -1, NaN beyond."""
+    y = x.abs()
+    found = _inverse(y, 1.0 - y)
+    return x.of(math.inf).where(y.is_("==", 1.0), found).signed(x)
+
+
+@_function(cuda="erfcx")
+def erfcx(x: Real) -> Real:
+    """``exp(x * x) * erfc(x)``; what rounding takes from the square counts in the exponent."""
+    square = x * x
+    lost = x.call("fma", x, -square)
+    near = square.call("exp") * (lost + 1.0) * x.call("erfc")
+    t = 0.5 / x / x  # x * x may overflow
+    series = x.of(1.0)
+    for odd in (13, 11, 9, 7, 5, 3, 1):
+        series = 1.0 - t * odd * series
+    far = (1.0 / math.sqrt(math.pi)) / x * series
+    found = far.where(x.is_(">", 8.0 if x.is_single else 25.0), near)
+    return x.of(math.inf).where(x.is_("<", -27.0), found)
+
+
+@_function(cuda="erfcinv")
+def erfcinv(x: Real) -> Real:
+    """Inverse of erfc: infinite at 0 and 2, NaN beyond."""
+    is_upper = x.is_(">", 1.0)
+    rest = (2.0 - x).where(is_upper, x)
+    y = _inverse((x - 1.0).where(is_upper, 1.0 - x), rest)
+    # Far out Newton's method on log(erfc), which does not run out of exponents.
+    goal = x.call("log")
+    depth = (math.log(2.0) - goal).call("sqrt")
+    far = polynomial(depth, _TAIL) / polynomial(depth, _TAIL_BELOW)
+    for _ in range(2 if x.is_single else 3):
+        scaled = erfcx.of(far)
+        far = far + (scaled.call("log") - far * far - goal) * scaled / _SLOPE
+    y = far.where(x.is_("<", 0.0625), (-y).where(is_upper, y))
+    return x.of(math.inf).where(x.is_("==", 0.0), (-y.of(math.inf)).where(x.is_("==", 2.0), y))
+
+
+@_function(cuda="normcdf")
+def normcdf(x: Real) -> Real:
+    """``erfc(-x / sqrt(2)) / 2``, with what rounding takes from the quotient: far out it is many digits."""
+    high, low = split(x, math.sqrt(0.5), -4.833646656726457e-17)
+    y = -(x * high)
+    lost = (-x).call("fma", high, -y) - x * low
+    found = (y.call("erfc") - lost * _SLOPE * (-(y * y)).call("exp")) * 0.5
+    limit = x.of(1.0).where(x.is_(">", 0.0), 0.0)
+    return limit.where(x.abs().is_(">", 40.0), found)
+
+
+@_function(cuda="normcdfinv")
+def normcdfinv(x: Real) -> Real:
+    """Inverse of `normcdf`."""
+    return erfcinv.of(x * 2.0) * -math.sqrt(2.0)
 
 
 # ------------------------------------------------------------------------------------------- digamma
@@ -256,27 +273,19 @@ _ROOT_Q = (
 _ASYMPTOTIC = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 
 
-def _root(x: Real) -> tuple[float, float]:
-    """Return the root as a sum whose first part is exact in the dtype."""
-    if x.dtype.itemsize == 8:
-        return _ROOT
-    high: float = struct.unpack("<f", struct.pack("<f", _ROOT[0]))[0]
-    return high, (_ROOT[0] - high) + _ROOT[1]
-
-
-def digamma(emitter: Emitter, dtype: DType, value: Any) -> Any:
+@_function()
+def digamma(given: Real) -> Real:
     """Logarithmic derivative of the gamma function.
 
     NaN at the negative integers and -infinity; infinite with the other sign at zeros, as torch's.
     """
-    given = Real(emitter, dtype, value)
     zero = given.of(0.0)
     is_reflected = given.is_("<=", -1.0)
     x = (1.0 - given).where(is_reflected, given)
     is_large = x.is_(">=", 10.0)
 
     inverse = 1.0 / (x * x)
-    large = x.call("log") - 0.5 / x - inverse * _polynomial(inverse, _ASYMPTOTIC)
+    large = x.call("log") - 0.5 / x - inverse * polynomial(inverse, _ASYMPTOTIC)
 
     near = x.of(1.5).where(is_large, x)
     shift = zero
@@ -290,22 +299,41 @@ def digamma(emitter: Emitter, dtype: DType, value: Any) -> Any:
         near = (near - 1.0).where(is_high, near)
         above = (above * near + below).where(is_high, above)
         below = (below * near).where(is_high, below)
-    high, low = _root(x)
+    high, low = split(x, *_ROOT)
     distance = near - high - low
-    ratio = _polynomial(near - 1.0, _ROOT_P) / _polynomial(near - 1.0, _ROOT_Q)
+    ratio = polynomial(near - 1.0, _ROOT_P) / polynomial(near - 1.0, _ROOT_Q)
     small = distance * _ROOT_SCALE + distance * ratio + above / below + shift
 
     whole = given.call("trunc")
     rest = given - whole  # in (-1, 0] where it is used; moved to where pi * rest is most exact
     rest = (rest + 1.0).where(rest.is_("<", -0.5), rest)
-    if emitter.machine.is_ptx:  # tan would reduce large arguments in float64
+    if given.emitter.machine.is_ptx:  # tan would reduce large arguments in float64
         cotangent = rest.call("cospi") / rest.call("sinpi")
     else:
         cotangent = 1.0 / (rest * math.pi).call("tan")
     positive = large.where(is_large, small)
     reflected = (positive - cotangent * math.pi).where(is_reflected, positive)
-    is_pole = emitter.builder.and_(is_reflected, given.is_("==", whole))
-    return given.of(math.nan).where(is_pole, reflected).value
+    is_pole = is_reflected & given.is_("==", whole)
+    return given.of(math.nan).where(is_pole, reflected)
+
+
+#: Bernoulli numbers B(2n) of trigamma's asymptotic series, n = 7 to 1.
+_BERNOULLI = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
+
+
+@_function()
+def trigamma(x: Real) -> Real:
+    """Return the derivative of `digamma`: reflection, ten steps of the recurrence, asymptotic series."""
+    is_reflected = x.is_("<", 0.5)
+    near = (1.0 - x).where(is_reflected, x)
+    total = x.of(0.0)
+    for _ in range(10):
+        total = total + 1.0 / (near * near)
+        near = near + 1.0
+    inverse = 1.0 / (near * near)
+    total = total + (1.0 + 0.5 / near + inverse * polynomial(inverse, _BERNOULLI)) / near
+    height = math.pi / sinpi.of(x)
+    return (height * height - total).where(is_reflected, total)
 
 
 # ------------------------------------------------------------------------- modified Bessel function I0
@@ -336,17 +364,15 @@ _I0_FAR = (
 )  # fmt: skip
 
 
-def i0(emitter: Emitter, dtype: DType, value: Any) -> Any:
+@_function(cuda="cyl_bessel_i0")
+def i0(given: Real) -> Real:
     """Bessel function I0: modified, of the first kind, of order 0."""
-    given = Real(emitter, dtype, value)
-    if emitter.machine.is_ptx:
-        return given.call("cyl_bessel_i0").value
-    x = given.call("fabs")
+    x = given.abs()
     is_near = x.is_("<=", 8.0)
-    near = _chebyshev(x * 0.5 - 2.0, _I0_NEAR)
-    far = _chebyshev(32.0 / x - 2.0, _I0_FAR) / x.call("sqrt")
+    near = chebyshev(x * 0.5 - 2.0, _I0_NEAR)
+    far = chebyshev(32.0 / x - 2.0, _I0_FAR) / x.call("sqrt")
     grown = x.call("exp") * near.where(is_near, far)
-    return x.where(x.is_("==", math.inf), grown).value
+    return x.where(x.is_("==", math.inf), grown)
 
 
 # The same for I1, of exp(-x) I1(x) / x and exp(-x) sqrt(x) I1(x).
@@ -375,17 +401,15 @@ _I1_FAR = (
 )  # fmt: skip
 
 
-def i1(emitter: Emitter, dtype: DType, value: Any) -> Any:
+@_function(cuda="cyl_bessel_i1")
+def i1(given: Real) -> Real:
     """Bessel function I1, the derivative of I0."""
-    given = Real(emitter, dtype, value)
-    if emitter.machine.is_ptx:
-        return given.call("cyl_bessel_i1").value
-    x = given.call("fabs")
+    x = given.abs()
     is_near = x.is_("<=", 8.0)
-    near = _chebyshev(x * 0.5 - 2.0, _I1_NEAR) * x
-    far = _chebyshev(32.0 / x - 2.0, _I1_FAR) / x.call("sqrt")
+    near = chebyshev(x * 0.5 - 2.0, _I1_NEAR) * x
+    far = chebyshev(32.0 / x - 2.0, _I1_FAR) / x.call("sqrt")
     grown = x.call("exp") * near.where(is_near, far)
-    return x.where(x.is_("==", math.inf), grown).call("copysign", given).value
+    return x.where(x.is_("==", math.inf), grown).signed(given)
 
 
 # ------------------------------------------------------------------------------------------ neighbours

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from numjit.functor.scalars.constants import Constants, read_constants, refuse_text
-from numjit.functor.scalars.types import RefusalError
 from numjit.functor.scalars.wording import unset
+from numjit.rules.types import RefusalError
 
 __all__ = ["checked_compiler"]
 

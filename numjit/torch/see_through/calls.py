@@ -6,14 +6,14 @@ import ast
 import inspect
 import operator
 import types as pytypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numjit.functor.bytecode import bare
 from numjit.functor.markers import index
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.session import _SEVERAL_RESULTS, _declared
 from numjit.functor.source import definition
+from numjit.rules.table import RULES
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.program import Program
 from numjit.torch.see_through.values import (
@@ -26,13 +26,14 @@ from numjit.torch.see_through.values import (
     lift,
 )
 
-__all__ = ["body", "invoke"]
+__all__ = ["Body", "invoke"]
 
-_DEPTH = 40
+#: Executes the body of a function in a scope, and returns what it returns.
+Body = Callable[[Program, ast.FunctionDef | ast.Lambda, Scope], Any]
 
 
-def call(
-    program: Program, fn: pytypes.FunctionType, arguments: Sequence[Any], keywords: dict[str, Any]
+def _call(
+    program: Program, fn: pytypes.FunctionType, arguments: Sequence[Any], keywords: dict[str, Any], body: Body
 ) -> Any:
     """Inline a function."""
     node = definition(fn)
@@ -45,41 +46,26 @@ def call(
     return body(program, node, scope)
 
 
-def body(program: Program, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> Any:
-    """Execute a function's body; returns what it returns."""
-    from numjit.torch.see_through.statements import evaluate, execute
-
-    program.depth += 1
-    if program.depth > _DEPTH:
-        raise NotLowerable("it calls itself, or nests functions too deeply")
-    try:
-        if isinstance(node, ast.Lambda):
-            return evaluate(program, node.body, scope)
-        return execute(program, list(node.body), scope)
-    finally:
-        program.depth -= 1
-
-
-def invoke(program: Program, target: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Call something that a functor can name."""
+def invoke(program: Program, target: Any, arguments: list[Any], keywords: dict[str, Any], body: Body) -> Any:
+    """Call something that a functor can name; `body` executes what is inlined."""
     if not isinstance(target, Known):
         raise NotLowerable("it calls a number")
     function = target.value
     if isinstance(function, ast.FunctionDef | ast.Lambda):  # defined inside the functor
         assert target.scope is not None
-        return _invoke_inner(program, function, target.scope, arguments, keywords)
+        return _invoke_inner(program, function, target.scope, arguments, keywords, body)
     if function is index:
         raise NotLowerable("it uses numjit.index()")
     if isinstance(function, pytypes.BuiltinFunctionType) and function in _SEVERAL_RESULTS:
-        return call(program, _SEVERAL_RESULTS[function], arguments, keywords)
+        return _call(program, _SEVERAL_RESULTS[function], arguments, keywords, body)
     if _is_hashable(function) and function in RULES:
         return program.apply(function, arguments, keywords)
     functor = getattr(function, "__numjit_functor__", None)
     if functor is not None:
-        return _invoke_functor(program, functor, arguments, keywords)
+        return _invoke_functor(program, functor, arguments, keywords, body)
     inner = getattr(function, "py_func", function)
     if isinstance(inner, pytypes.FunctionType):
-        return call(program, inner, arguments, keywords)
+        return _call(program, inner, arguments, keywords, body)
     if function in (range, len, enumerate, zip, tuple, reversed):
         return _sequence(function, arguments)
     values = [value.constant if isinstance(value, Value) else None for value in arguments]
@@ -94,6 +80,7 @@ def _invoke_inner(
     outer: Scope,
     arguments: list[Any],
     keywords: dict[str, Any],
+    body: Body,
 ) -> Any:
     names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
     extra = node.args.defaults or node.args.kwonlyargs or node.args.vararg or node.args.kwarg or keywords
@@ -104,7 +91,9 @@ def _invoke_inner(
     return body(program, node, scope)
 
 
-def _invoke_functor(program: Program, functor: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _invoke_functor(
+    program: Program, functor: Any, arguments: list[Any], keywords: dict[str, Any], body: Body
+) -> Any:
     if functor.kind != "python":
         raise NotLowerable(f"it calls {functor.name}(), which is written in C++")
     bound = bind_arguments(functor.python_signature, functor.name, arguments, keywords)

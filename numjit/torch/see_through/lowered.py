@@ -1,17 +1,14 @@
-"""What generated torch functions call at run time, and the exception of functors that have no such form."""
+"""What generated torch functions call at run time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from numjit.rules.torch_text import NotLowerable
 from numjit.semantics.strides import output_strides, slowest_first
 
 __all__ = ["NotLowerable", "finish", "fitted", "keep"]
-
-
-class NotLowerable(Exception):  # noqa: N818 - no error: the caller falls back to an opaque operation
-    """A functor that cannot be written as torch operations; the message says why."""
 
 
 def keep(value: Any, mask: Any) -> Any:

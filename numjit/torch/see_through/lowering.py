@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from numjit.torch.see_through.values import Value
 
 _PARTS = (
-    "numjit.functor.scalars.types",
+    "numjit.rules.types",
+    "numjit.functor.scalars.parameters",
     "numjit.torch.see_through.values",
     "numjit.torch.see_through.program",
-    "numjit.torch.see_through.calls",
+    "numjit.torch.see_through.statements",
     "numjit.torch.see_through.tracing",
 )
 
@@ -206,7 +207,7 @@ def _program(
 @contextlib.contextmanager
 def _refused() -> Iterator[None]:
     """Let what does not compile have no torch form."""
-    from numjit.functor.scalars.types import RefusalError
+    from numjit.rules.types import RefusalError
 
     try:
         yield
@@ -226,7 +227,7 @@ def _gradient(
 ) -> list[str] | None:
     """Write the gradients of one result by the active parameters; None where it has no derivative."""
     from numjit.functor.markers import Direction
-    from numjit.functor.scalars.types import Element, representation
+    from numjit.rules.types import Element, representation
     from numjit.torch.see_through.tracing import TextTracer
     from numjit.torch.see_through.values import Value
 
@@ -272,7 +273,8 @@ def _parameters(
     program: Program, functor: PythonFunctor, arguments: tuple[ArgumentType, ...], names: Sequence[str]
 ) -> dict[str, Value]:
     """Return the functor's parameters as it computes with them."""
-    from numjit.functor.scalars.types import parameter_type, representation
+    from numjit.functor.scalars.parameters import parameter_type
+    from numjit.rules.types import representation
     from numjit.torch.see_through.values import Value
 
     found: dict[str, Value] = {}
@@ -299,7 +301,7 @@ def _parameters(
 def _run(program: Program, functor: PythonFunctor, parameters: dict[str, Value]) -> tuple[Value, ...]:
     """Execute the functor on its parameters; returns its results."""
     from numjit.functor.source import definition
-    from numjit.torch.see_through.calls import body
+    from numjit.torch.see_through.statements import body
     from numjit.torch.see_through.values import Scope, Value
 
     node = definition(functor.fn)
@@ -324,7 +326,7 @@ def _result_dtypes(
     default_dtype: DType,
 ) -> list[DType]:
     """Return the dtype that each result is stored in."""
-    from numjit.functor.scalars.types import Strong, argument_type
+    from numjit.rules.types import Strong, argument_type
 
     shared: dict[str, list[ArgumentType]] = {}
     for parameter, argument in zip(

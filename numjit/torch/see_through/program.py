@@ -23,10 +23,10 @@ from numjit import dtypes
 from numjit import math as numjit_math
 from numjit.dtypes import DType
 from numjit.functor.fingerprint import MISSING_NAME, _resolve
-from numjit.functor.scalars.dual import Dual, unified
-from numjit.functor.scalars.rules import ATTRIBUTES, METHODS, RULES
-from numjit.functor.scalars.types import Element, Strong, representation, unwrap
-from numjit.torch.see_through.code import CODES, Operand
+from numjit.rules.dual import Dual, unified
+from numjit.rules.table import ATTRIBUTES, CODES, METHODS, RULES
+from numjit.rules.torch_text import Operand
+from numjit.rules.types import Element, Strong, representation, unwrap
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.plain_numbers import ratio
 from numjit.torch.see_through.values import (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numjit import math as numjit_math
-from numjit.functor.scalars.rules import ATTRIBUTES, METHODS
+from numjit.rules.table import ATTRIBUTES, METHODS
 from numjit.torch.see_through.calls import invoke
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.program import Program
@@ -25,7 +25,10 @@ from numjit.torch.see_through.values import (
     lift,
 )
 
-__all__ = ["evaluate", "execute"]
+__all__ = ["body"]
+
+#: How deep functions call each other.
+_DEPTH = 40
 
 #: Turns of a ``while`` loop, whose condition must be known.
 _TURNS = 1000
@@ -33,6 +36,19 @@ Step = ast.stmt | Bind | Marker
 
 
 # ---------------------------------------------------------------------------------------- statements
+
+
+def body(program: Program, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> Any:
+    """Execute a function's body; returns what it returns."""
+    program.depth += 1
+    if program.depth > _DEPTH:
+        raise NotLowerable("it calls itself, or nests functions too deeply")
+    try:
+        if isinstance(node, ast.Lambda):
+            return evaluate(program, node.body, scope)
+        return execute(program, list(node.body), scope)
+    finally:
+        program.depth -= 1
 
 
 def execute(program: Program, steps: list[Any], scope: Scope) -> Any:
@@ -283,7 +299,7 @@ def _call(program: Program, node: ast.Call, scope: Scope) -> Any:
             if rule is None or arguments or keywords:
                 raise NotLowerable(f"it calls the method {node.func.attr}()")
             return program.apply(rule, [owner])
-    return invoke(program, evaluate(program, node.func, scope), arguments, keywords)
+    return invoke(program, evaluate(program, node.func, scope), arguments, keywords, body)
 
 
 def _chooses(program: Program, node: ast.expr, scope: Scope) -> bool:

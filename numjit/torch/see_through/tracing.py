@@ -13,19 +13,19 @@ from typing import Any
 from numba.core import types
 
 from numjit.functor.markers import Direction
-from numjit.functor.scalars.dual import Dual
-from numjit.functor.scalars.rule import Rule
-from numjit.functor.scalars.rules import RULES
 from numjit.functor.scalars.seeds import pulled, seeded
-from numjit.functor.scalars.tracing import Traced, Tracer
-from numjit.torch.see_through.code import CODES
+from numjit.rules.dual import Dual
+from numjit.rules.rule import Rule
+from numjit.rules.table import CODES, RULES
+from numjit.rules.traced import Traced
+from numjit.rules.tracing import Tracer
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.program import Program
 from numjit.torch.see_through.values import Value, constant
 
 __all__ = ["TextTracer"]
 
-_KEYS = {rule: key for key, rule in RULES.items() if key in CODES}
+_KEYS = {rule: key for key, rule in reversed(RULES.items()) if key in CODES}
 
 
 class TextTracer(Tracer):

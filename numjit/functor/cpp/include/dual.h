@@ -214,23 +214,26 @@ NUMJIT_DUAL constexpr void chain(Dual<R, N, H>& r, const Dual<Q, N, G>& a, const
   chain(r.p, a.p, slope);
 }
 
+// In what is derived, x, y and z are the operands and v is the value.
 #define NUMJIT_OPERATOR(op, SLOPE_A, SLOPE_B)                               \
   template <class A, class B, if_dual<A, B> = 0>                            \
   NUMJIT_DUAL constexpr auto operator op(const A& a, const B& b) {          \
     constexpr int D = top<A, B>;                                            \
-    const auto z = value<D>(a) op value<D>(b);                              \
-    using R = std::remove_cv_t<decltype(z)>;                                \
-    Dual<R, directions<A, B>, home<A, B>> r(z);                                         \
+    const auto v = value<D>(a) op value<D>(b);                              \
+    using R = std::remove_cv_t<decltype(v)>;                                \
+    Dual<R, directions<A, B>, home<A, B>> r(v);                                         \
     const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b)); \
     (void)x, (void)y;                                                       \
     if constexpr (depth<A> == D) chain(r, a, static_cast<R>(SLOPE_A));      \
     if constexpr (depth<B> == D) chain(r, b, static_cast<R>(SLOPE_B));      \
     return r;                                                               \
   }
+// numjit.rules: operators
 NUMJIT_OPERATOR(+, R(1), R(1))
 NUMJIT_OPERATOR(-, R(1), R(-1))
 NUMJIT_OPERATOR(*, y, x)
-NUMJIT_OPERATOR(/, R(1) / y, -(z / y))
+NUMJIT_OPERATOR(/, R(1) / y, -(v / y))
+// numjit.rules: end
 #undef NUMJIT_OPERATOR
 template <class R, int N, class H>
 NUMJIT_DUAL constexpr Dual<R, N, H> operator-(const Dual<R, N, H>& a) {

@@ -120,55 +120,87 @@ NUMJIT_DUAL void chain(
 }
 }  // namespace dual
 
+// In what is derived, x and y are the operands and v is the value.
 #define NUMJIT_HOLOMORPHIC(f, SLOPE)                                                       \
   template <class R, int N, class H>                                                                \
   NUMJIT_DUAL complex<dual::Dual<R, N, H>> f(const complex<dual::Dual<R, N, H>>& a) {            \
-    const complex<R> z = dual::value(a), w = f(z);                                         \
-    (void)z;                                                                               \
-    dual::Dual<R, N, H> re(w.real()), im(w.imag());                                           \
+    const complex<R> x = dual::value(a), v = f(x);                                         \
+    (void)x;                                                                               \
+    dual::Dual<R, N, H> re(v.real()), im(v.imag());                                           \
     dual::chain(re, im, a, complex<R>(SLOPE));                                             \
     return complex<dual::Dual<R, N, H>>(re, im);                                              \
   }
-NUMJIT_HOLOMORPHIC(exp, w)
-NUMJIT_HOLOMORPHIC(log, R(1) / z)
-NUMJIT_HOLOMORPHIC(log2, R(1) / (z * R(0.69314718055994530942)))
-NUMJIT_HOLOMORPHIC(log10, R(1) / (z * R(2.30258509299404568402)))
-NUMJIT_HOLOMORPHIC(sqrt, R(0.5) / w)
-NUMJIT_HOLOMORPHIC(sinh, cosh(z))
-NUMJIT_HOLOMORPHIC(cosh, sinh(z))
-NUMJIT_HOLOMORPHIC(tanh, R(1) - w * w)
-NUMJIT_HOLOMORPHIC(cos, -sin(z))
-NUMJIT_HOLOMORPHIC(sin, cos(z))
-NUMJIT_HOLOMORPHIC(tan, R(1) + w * w)
-NUMJIT_HOLOMORPHIC(acos, R(-1) / sqrt(R(1) - z * z))
-NUMJIT_HOLOMORPHIC(asin, R(1) / sqrt(R(1) - z * z))
-NUMJIT_HOLOMORPHIC(atan, R(1) / (R(1) + z * z))
-NUMJIT_HOLOMORPHIC(acosh, R(1) / (sqrt(z - R(1)) * sqrt(z + R(1))))
-NUMJIT_HOLOMORPHIC(asinh, R(1) / sqrt(R(1) + z * z))
-NUMJIT_HOLOMORPHIC(atanh, R(1) / (R(1) - z * z))
+#define NUMJIT_HOLOMORPHIC2(f, SLOPE_A, SLOPE_B)                                               \
+  template <class R, int N, class H>                                                           \
+  NUMJIT_DUAL complex<dual::Dual<R, N, H>> f(                                                  \
+      const complex<dual::Dual<R, N, H>>& a, const complex<dual::Dual<R, N, H>>& b) {          \
+    const complex<R> x = dual::value(a), y = dual::value(b), v = f(x, y);                      \
+    dual::Dual<R, N, H> re(v.real()), im(v.imag());                                            \
+    dual::chain(re, im, a, complex<R>(SLOPE_A));                                               \
+    dual::chain(re, im, b, complex<R>(SLOPE_B));                                               \
+    return complex<dual::Dual<R, N, H>>(re, im);                                               \
+  }
+// A real number of a complex one, by the derivatives of which for its parts.
+#define NUMJIT_OF_PARTS2(f, SLOPE_RE, SLOPE_IM)                                                \
+  template <class R, int N, class H>                                                           \
+  NUMJIT_DUAL dual::Dual<R, N, H> f(const complex<dual::Dual<R, N, H>>& a) {                   \
+    const complex<R> x = dual::value(a);                                                       \
+    const R v = f(x);                                                                          \
+    dual::Dual<R, N, H> r(v);                                                                  \
+    ::numjit_dual::chain(r, a.real(), static_cast<R>(SLOPE_RE));                               \
+    ::numjit_dual::chain(r, a.imag(), static_cast<R>(SLOPE_IM));                               \
+    return r;                                                                                  \
+  }
+// numjit.rules: complex rules
+NUMJIT_HOLOMORPHIC2(operator/, R(1) / y, -(v / y))
+NUMJIT_HOLOMORPHIC2(pow, y == R(0) ? complex<R>(R(0)) : complex<R>(y * pow(x, y - R(1))), x == R(0) & (y.real() >=
+    R(0) & y.imag() == R(0)) ? complex<R>(R(0)) : complex<R>(v * log(x)))
+NUMJIT_HOLOMORPHIC(exp, v)
+NUMJIT_HOLOMORPHIC(log, R(1) / x)
+NUMJIT_HOLOMORPHIC(log2, R(1) / x * R(1.4426950408889634))
+NUMJIT_HOLOMORPHIC(log10, R(1) / x * R(0.43429448190325176))
+NUMJIT_HOLOMORPHIC(sqrt, R(0.5) / v)
+NUMJIT_HOLOMORPHIC(sin, cos(x))
+NUMJIT_HOLOMORPHIC(cos, -sin(x))
+NUMJIT_HOLOMORPHIC(tan, v * v + R(1))
+NUMJIT_HOLOMORPHIC(asin, R(1) / sqrt(R(1) - x) * (R(1) / sqrt(R(1) + x)))
+NUMJIT_HOLOMORPHIC(acos, -(R(1) / sqrt(R(1) - x) * (R(1) / sqrt(R(1) + x))))
+template <class R>
+NUMJIT_DUAL complex<R> slope_of_atan(const complex<R>& x) {
+  const complex<R> t0 = x * complex<R>(R(0), R(1));
+  return R(1) / (R(1) - t0) * (R(1) / (R(1) + t0));
+}
+NUMJIT_HOLOMORPHIC(atan, slope_of_atan(x))
+NUMJIT_HOLOMORPHIC(sinh, cosh(x))
+NUMJIT_HOLOMORPHIC(cosh, sinh(x))
+NUMJIT_HOLOMORPHIC(tanh, R(1) - v * v)
+template <class R>
+NUMJIT_DUAL complex<R> slope_of_asinh(const complex<R>& x) {
+  const complex<R> t0 = x * complex<R>(R(0), R(1));
+  return R(1) / sqrt(R(1) - t0) * (R(1) / sqrt(R(1) + t0));
+}
+NUMJIT_HOLOMORPHIC(asinh, slope_of_asinh(x))
+NUMJIT_HOLOMORPHIC(acosh, R(1) / sqrt(x - R(1)) * (R(1) / sqrt(x + R(1))))
+NUMJIT_HOLOMORPHIC(atanh, R(1) / (R(1) - x) * (R(1) / (R(1) + x)))
+NUMJIT_OF_PARTS2(abs, v == R(0) ? R(0) : R(x.real() / v), v == R(0) ? R(0) : R(x.imag() / v))
+template <class R>
+NUMJIT_DUAL R slope_of_arg_by_x(const complex<R>& x) {
+  const R t0 = abs(x);
+  const bool t1 = t0 == R(0);
+  return t1 ? R(0) : R(-(t1 ? R(0) : R(x.imag() / t0)) / t0);
+}
+template <class R>
+NUMJIT_DUAL R slope_of_arg_by_y(const complex<R>& x) {
+  const R t0 = abs(x);
+  const bool t1 = t0 == R(0);
+  return t1 ? R(0) : R((t1 ? R(0) : R(x.real() / t0)) / t0);
+}
+NUMJIT_OF_PARTS2(arg, slope_of_arg_by_x(x), slope_of_arg_by_y(x))
+// numjit.rules: end
 #undef NUMJIT_HOLOMORPHIC
+#undef NUMJIT_HOLOMORPHIC2
+#undef NUMJIT_OF_PARTS2
 
-template <class R, int N, class H>
-NUMJIT_DUAL complex<dual::Dual<R, N, H>> operator/(
-    const complex<dual::Dual<R, N, H>>& a, const complex<dual::Dual<R, N, H>>& b) {
-  const complex<R> y = dual::value(b), w = dual::value(a) / y;
-  dual::Dual<R, N, H> re(w.real()), im(w.imag());
-  dual::chain(re, im, a, complex<R>(R(1) / y));
-  dual::chain(re, im, b, complex<R>(-(w / y)));
-  return complex<dual::Dual<R, N, H>>(re, im);
-}
-// As torch has it: no derivative with respect to the base where the exponent is 0, none with respect to the
-// exponent where the base is 0 and the exponent's real part is not negative.
-template <class R, int N, class H>
-NUMJIT_DUAL complex<dual::Dual<R, N, H>> pow(
-    const complex<dual::Dual<R, N, H>>& a, const complex<dual::Dual<R, N, H>>& b) {
-  const complex<R> x = dual::value(a), y = dual::value(b), w = pow(x, y);
-  dual::Dual<R, N, H> re(w.real()), im(w.imag());
-  const bool still = y.real() == R(0) && y.imag() == R(0), zero = x.real() == R(0) && x.imag() == R(0);
-  dual::chain(re, im, a, still ? complex<R>(R(0)) : complex<R>(y * pow(x, y - R(1))));
-  dual::chain(re, im, b, zero && y.real() >= R(0) ? complex<R>(R(0)) : complex<R>(w * log(x)));
-  return complex<dual::Dual<R, N, H>>(re, im);
-}
 template <class R, int N, class H, class S, dual::std::enable_if_t<(dual::depth<S> >= 0), int> = 0>
 NUMJIT_DUAL complex<dual::Dual<R, N, H>> pow(const complex<dual::Dual<R, N, H>>& a, const S& b) {
   using D = dual::Dual<R, N, H>;
@@ -192,27 +224,6 @@ NUMJIT_DUAL complex<dual::Dual<R, N, H>> pow(const complex<Q>& a, const complex<
   return pow(complex<dual::Dual<R, N, H>>(a), b);
 }
 
-// Not holomorphic. At 0 the derivatives of abs and arg are 0, as torch has them.
-template <class R, int N, class H>
-NUMJIT_DUAL dual::Dual<R, N, H> abs(const complex<dual::Dual<R, N, H>>& z) {
-  const complex<R> x = dual::value(z);
-  const R size = abs(x);
-  dual::Dual<R, N, H> r(size);
-  const bool zero = size == R(0);
-  ::numjit_dual::chain(r, z.real(), zero ? R(0) : R(x.real() / size));
-  ::numjit_dual::chain(r, z.imag(), zero ? R(0) : R(x.imag() / size));
-  return r;
-}
-template <class R, int N, class H>
-NUMJIT_DUAL dual::Dual<R, N, H> arg(const complex<dual::Dual<R, N, H>>& z) {
-  const complex<R> x = dual::value(z);
-  dual::Dual<R, N, H> r(arg(x));
-  const R square = norm(x);
-  const bool zero = square == R(0);
-  ::numjit_dual::chain(r, z.real(), zero ? R(0) : R(-x.imag() / square));
-  ::numjit_dual::chain(r, z.imag(), zero ? R(0) : R(x.real() / square));
-  return r;
-}
 template <class R, int N, class H>
 NUMJIT_DUAL complex<dual::Dual<R, N, H>> proj(const complex<dual::Dual<R, N, H>>& z) {
   const complex<R> x = dual::value(z), w = proj(x);

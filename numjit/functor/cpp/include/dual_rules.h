@@ -10,30 +10,30 @@ namespace numjit_dual {
 // ---------------------------------------------------------------------- functions of plain numbers
 // (beside which the rules below stand; those for a Dual's own parts are found by their argument)
 
-#define NUMJIT_STANDARD_NAMES(DO)                                                                               \
-  DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atanh) DO(cbrt) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc)  \
-  DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(floor) DO(lgamma) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb)        \
-  DO(nearbyint) DO(rint) DO(round) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) DO(tgamma) DO(trunc) DO(atan2)    \
-  DO(copysign) DO(fdim) DO(fmax) DO(fmin) DO(fmod) DO(hypot) DO(pow) DO(remainder) DO(isfinite) DO(isinf)       \
-  DO(isnan) DO(signbit) DO(abs) DO(fma) DO(frexp) DO(ilogb) DO(ldexp) DO(llrint) DO(llround) DO(lrint)          \
-  DO(lround) DO(modf) DO(scalbln) DO(scalbn)
-#define NUMJIT_CUDA_NAMES(DO)                                                                                   \
-  DO(cospi) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp10) DO(normcdf) DO(normcdfinv) DO(rcbrt) DO(rhypot) DO(rsqrt) \
-  DO(sinpi) DO(norm3d) DO(sincos) DO(sincospi) DO(max) DO(min)
-// Those that exist with an f, computing in float.
-#define NUMJIT_FLOAT_NAMES(DO)                                                                                  \
-  DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atanh) DO(cbrt) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc)  \
-  DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(floor) DO(lgamma) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb)        \
-  DO(nearbyint) DO(rint) DO(round) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) DO(tgamma) DO(trunc) DO(atan2)    \
-  DO(copysign) DO(fdim) DO(fmax) DO(fmin) DO(fmod) DO(hypot) DO(pow) DO(remainder) DO(fma) DO(frexp)            \
-  DO(ldexp) DO(scalbn) DO(modf) DO(cospi) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp10) DO(normcdf) DO(normcdfinv) \
-  DO(rcbrt) DO(rhypot) DO(rsqrt) DO(sinpi) DO(norm3d) DO(sincos) DO(sincospi) DO(lrint) DO(lround) DO(llrint)   \
-  DO(llround) DO(ilogb)
-#define NUMJIT_INTRINSIC_NAMES(DO)                                                                              \
-  DO(__cosf) DO(__exp10f) DO(__expf) DO(__fadd_rn) DO(__fdiv_rn) DO(__fdividef) DO(__fmaf_rn) DO(__fmul_rn)     \
-  DO(__frcp_rn) DO(__frsqrt_rn) DO(__fsqrt_rn) DO(__fsub_rn) DO(__log10f) DO(__log2f) DO(__logf) DO(__powf)     \
-  DO(__saturatef) DO(__sinf) DO(__tanf) DO(fdividef) DO(__dadd_rn) DO(__dsub_rn) DO(__dmul_rn) DO(__ddiv_rn)    \
-  DO(__fma_rn) DO(__sincosf)
+// numjit.rules: names
+#define NUMJIT_STANDARD_NAMES(DO) \
+  DO(abs) DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atan2) DO(atanh) DO(cbrt) DO(ceil) DO(copysign) DO(cos) \
+  DO(cosh) DO(erf) DO(erfc) DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(fdim) DO(floor) DO(fma) DO(fmax) DO(fmin) \
+  DO(fmod) DO(frexp) DO(hypot) DO(ilogb) DO(isfinite) DO(isinf) DO(isnan) DO(ldexp) DO(lgamma) DO(llrint) \
+  DO(llround) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb) DO(lrint) DO(lround) DO(modf) DO(nearbyint) DO(pow) \
+  DO(remainder) DO(rint) DO(round) DO(scalbln) DO(scalbn) DO(signbit) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) \
+  DO(tgamma) DO(trunc)
+#define NUMJIT_CUDA_NAMES(DO) \
+  DO(cospi) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp10) DO(max) DO(min) DO(norm3d) DO(normcdf) DO(normcdfinv) \
+  DO(rcbrt) DO(rhypot) DO(rsqrt) DO(sincos) DO(sincospi) DO(sinpi)
+#define NUMJIT_FLOAT_NAMES(DO) \
+  DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atan2) DO(atanh) DO(cbrt) DO(ceil) DO(copysign) DO(cos) DO(cosh) \
+  DO(cospi) DO(erf) DO(erfc) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp) DO(exp10) DO(exp2) DO(expm1) DO(fabs) DO(fdim) \
+  DO(floor) DO(fma) DO(fmax) DO(fmin) DO(fmod) DO(frexp) DO(hypot) DO(ilogb) DO(ldexp) DO(lgamma) DO(llrint) \
+  DO(llround) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb) DO(lrint) DO(lround) DO(modf) DO(nearbyint) DO(norm3d) \
+  DO(normcdf) DO(normcdfinv) DO(pow) DO(rcbrt) DO(remainder) DO(rhypot) DO(rint) DO(round) DO(rsqrt) DO(scalbn) \
+  DO(sin) DO(sincos) DO(sincospi) DO(sinh) DO(sinpi) DO(sqrt) DO(tan) DO(tanh) DO(tgamma) DO(trunc)
+#define NUMJIT_INTRINSIC_NAMES(DO) \
+  DO(__cosf) DO(__dadd_rn) DO(__ddiv_rn) DO(__dmul_rn) DO(__dsub_rn) DO(__exp10f) DO(__expf) DO(__fadd_rn) \
+  DO(__fdiv_rn) DO(__fdividef) DO(__fma_rn) DO(__fmaf_rn) DO(__fmul_rn) DO(__frcp_rn) DO(__frsqrt_rn) DO(__fsqrt_rn) \
+  DO(__fsub_rn) DO(__log10f) DO(__log2f) DO(__logf) DO(__powf) DO(__saturatef) DO(__sincosf) DO(__sinf) DO(__tanf) \
+  DO(fdividef)
+// numjit.rules: end
 // In a namespace of their own, so that naming a rule elsewhere does not name these with it.
 namespace plain {
 #define NUMJIT_USING(f) using ::numjit_standard::f;
@@ -44,20 +44,27 @@ NUMJIT_INTRINSIC_NAMES(NUMJIT_CUDA)
 }  // namespace plain
 using namespace plain;
 
-template <class R>
-NUMJIT_DUAL R max_of(const R& x, const R& y) {
-  return x < y || x != x ? y : x;
-}
+// ------------------------------------------------------------------------------------ kinds of rules
+// x, y and z are the operands, v is the value. A name with f computes in float.
 
-// ----------------------------------------------------------------------------------------- unary rules
-// x is the argument, y the value. A name with f computes in float.
+// A derivative that is 0 whatever the tangent.
+struct Flat {};
+template <class R, int N, class H, class A>
+NUMJIT_DUAL void chain(Dual<R, N, H>&, const A&, Flat) {}
+template <class R, class S>
+NUMJIT_DUAL auto as(const S& slope) {
+  if constexpr (std::is_same_v<S, Flat>)
+    return slope;
+  else
+    return static_cast<R>(slope);
+}
 
 #define NUMJIT_RULE(f, SLOPE)                        \
   template <class R, int N, class H>                          \
   NUMJIT_DUAL Dual<R, N, H> f(const Dual<R, N, H>& a) {    \
-    const R x = a.v, y = f(x);                       \
+    const R x = a.v, v = f(x);                       \
     (void)x;                                         \
-    Dual<R, N, H> r(y);                                 \
+    Dual<R, N, H> r(v);                                 \
     chain(r, a, static_cast<R>(SLOPE));              \
     return r;                                        \
   }
@@ -68,69 +75,92 @@ NUMJIT_DUAL R max_of(const R& x, const R& y) {
   }
 #define NUMJIT_RULES(name, SLOPE) NUMJIT_RULE(name, SLOPE) NUMJIT_FLOAT(name##f, name)
 
+// Flat almost everywhere: the result is a constant.
+#define NUMJIT_STEP(name)                               \
+  template <class R, int N, class H>                             \
+  NUMJIT_DUAL Dual<R, N, H> name(const Dual<R, N, H>& a) {    \
+    return Dual<R, N, H>(name(a.v));                       \
+  }                                                     \
+  NUMJIT_FLOAT(name##f, name)
+#define NUMJIT_WHOLE(name)                           \
+  template <class R, int N, class H>                          \
+  NUMJIT_DUAL auto name(const Dual<R, N, H>& a) {       \
+    return name(a.v);                                \
+  }
+#define NUMJIT_WHOLES(name)                          \
+  NUMJIT_WHOLE(name)                                 \
+  template <class R, int N, class H>                          \
+  NUMJIT_DUAL auto name##f(const Dual<R, N, H>& a) {    \
+    return name(static_cast<float>(at_bottom(a)));   \
+  }
+template <class S>
+NUMJIT_DUAL constexpr auto at_bottom(const S& s) {
+  if constexpr (depth<S> > 0)
+    return at_bottom(s.v);
+  else
+    return s;
+}
+#define NUMJIT_RULE2(f, SLOPE_A, SLOPE_B)                                          \
+  template <class A, class B, if_dual<A, B> = 0>                                   \
+  NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
+    constexpr int D = top<A, B>;                                                   \
+    const auto v = f(value<D>(a), value<D>(b));                                    \
+    using R = std::remove_cv_t<decltype(v)>;                                       \
+    const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b));      \
+    (void)x, (void)y;                                                              \
+    Dual<R, directions<A, B>, home<A, B>> r(v);                                                \
+    if constexpr (depth<A> == D) chain(r, a, as<R>(SLOPE_A));             \
+    if constexpr (depth<B> == D) chain(r, b, as<R>(SLOPE_B));             \
+    return r;                                                                      \
+  }
+#define NUMJIT_FLOAT2(f, g)                                                        \
+  template <class A, class B, if_dual<A, B> = 0>                                   \
+  NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
+    return g(static_cast<with_leaf<A, float>>(a), static_cast<with_leaf<B, float>>(b)); \
+  }
+#define NUMJIT_RULES2(name, SLOPE_A, SLOPE_B) NUMJIT_RULE2(name, SLOPE_A, SLOPE_B) NUMJIT_FLOAT2(name##f, name)
+
+template <class A, class B, class C>
+using if_dual3 = std::enable_if_t<
+    (depth<A> >= 0 && depth<B> >= 0 && depth<C> >= 0 && (depth<A> > 0 || depth<B> > 0 || depth<C> > 0)), int>;
+#define NUMJIT_RULE3(f, SLOPE_A, SLOPE_B, SLOPE_C)                                 \
+  template <class A, class B, class C, if_dual3<A, B, C> = 0>                      \
+  NUMJIT_DUAL auto f(const A& a, const B& b, const C& c) {                         \
+    constexpr int D = top<A, B> < depth<C> ? depth<C> : top<A, B>;                 \
+    const auto v = f(value<D>(a), value<D>(b), value<D>(c));                       \
+    using R = std::remove_cv_t<decltype(v)>;                                       \
+    const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b)), z = static_cast<R>(value<D>(c)); \
+    (void)x, (void)y, (void)z;                                                     \
+    Dual<R, depth<C> == D ? count<C> : directions<A, B>, wider_home<home<A, B>, home_of<C>>> r(v);                     \
+    if constexpr (depth<A> == D) chain(r, a, static_cast<R>(SLOPE_A));             \
+    if constexpr (depth<B> == D) chain(r, b, static_cast<R>(SLOPE_B));             \
+    if constexpr (depth<C> == D) chain(r, c, static_cast<R>(SLOPE_C));             \
+    return r;                                                                      \
+  }
+#define NUMJIT_FLOAT3(f, g)                                                        \
+  template <class A, class B, class C, if_dual3<A, B, C> = 0>                      \
+  NUMJIT_DUAL auto f(const A& a, const B& b, const C& c) {                         \
+    return g(static_cast<with_leaf<A, float>>(a), static_cast<with_leaf<B, float>>(b), \
+             static_cast<with_leaf<C, float>>(c));                                 \
+  }
+#define NUMJIT_RULES3(name, ...) NUMJIT_RULE3(name, __VA_ARGS__) NUMJIT_FLOAT3(name##f, name)
+
+// ------------------------------------------------------------------------------------------ the rules
+
 template <class R>
 NUMJIT_DUAL R sign(const R& x) {
   return x > R(0) ? R(1) : x < R(0) ? R(-1) : R(0);
 }
-NUMJIT_RULES(exp, y)
-NUMJIT_RULES(exp2, y * R(0.69314718055994530942))
-NUMJIT_RULES(exp10, y * R(2.30258509299404568402))
-NUMJIT_RULES(expm1, y + R(1))
-NUMJIT_RULES(log, R(1) / x)
-NUMJIT_RULES(log2, R(1) / (x * R(0.69314718055994530942)))
-NUMJIT_RULES(log10, R(1) / (x * R(2.30258509299404568402)))
-NUMJIT_RULES(log1p, R(1) / (x + R(1)))
-NUMJIT_RULES(sqrt, R(0.5) / y)
-NUMJIT_RULES(rsqrt, R(-0.5) * y * y * y)
-NUMJIT_RULES(cbrt, R(1) / (R(3) * y * y))
-NUMJIT_RULES(rcbrt, y * y * y * y / R(-3))
-NUMJIT_RULES(cosh, sinh(x))
-NUMJIT_RULES(sinh, cosh(x))
-NUMJIT_RULES(tanh, R(1) - y * y)
-NUMJIT_RULES(tan, R(1) + y * y)
-NUMJIT_RULE(sin, cos(x))
-NUMJIT_RULE(cos, -sin(x))
-NUMJIT_FLOAT(sinf, sin)
-NUMJIT_FLOAT(cosf, cos)
-NUMJIT_RULE(sinpi, cospi(x) * R(3.14159265358979323846))
-NUMJIT_RULE(cospi, sinpi(x) * R(-3.14159265358979323846))
-NUMJIT_FLOAT(sinpif, sinpi)
-NUMJIT_FLOAT(cospif, cospi)
-NUMJIT_RULES(asin, R(1) / sqrt(R(1) - x * x))
-NUMJIT_RULES(acos, R(-1) / sqrt(R(1) - x * x))
-NUMJIT_RULES(atan, R(1) / (x * x + R(1)))
-NUMJIT_RULES(asinh, R(1) / sqrt(x * x + R(1)))
-NUMJIT_RULES(acosh, R(1) / sqrt(x * x - R(1)))
-NUMJIT_RULES(atanh, R(1) / (R(1) - x * x))
-NUMJIT_RULES(erf, R(1.12837916709551257390) * exp(-(x * x)))
-NUMJIT_RULES(erfc, R(-1.12837916709551257390) * exp(-(x * x)))
-NUMJIT_RULES(erfcx, R(2) * x * y - R(1.12837916709551257390))
-NUMJIT_RULES(erfinv, R(0.88622692545275801365) * exp(y * y))
-NUMJIT_RULES(erfcinv, R(-0.88622692545275801365) * exp(y * y))
-NUMJIT_RULES(normcdf, R(0.39894228040143267794) * exp(R(-0.5) * x * x))
-NUMJIT_RULES(normcdfinv, R(2.50662827463100050242) * exp(R(0.5) * y * y))
-NUMJIT_RULES(fabs, sign(x))
-NUMJIT_RULE(abs, sign(x))
-
-// Digamma, and trigamma for second derivatives: recurrence up to 10, then the asymptotic series.
-template <class R>
-NUMJIT_DUAL R trigamma(R x) {
-  static_assert(depth<R> == 0, "no derivative for trigamma: this is the third derivative of lgamma or tgamma; "
-                               "write it with numjit.differentiable");
-  const bool flip = x < R(0.5);
-  R sum = 0;
-  if (flip) {
-    const R s = sinpi(x);
-    sum = R(9.86960440108935861883) / (s * s);
-    x = R(1) - x;
+// x to the power of n, where B is the exponent's type: of a literal, mostly, which spares a second power.
+template <class B, class R>
+NUMJIT_DUAL R power(const R& x, const R& n) {
+  if constexpr (depth<B> == 0) {
+    if (n == R(1)) return x;
+    if (n == R(2)) return x * x;
   }
-  R series = 0;
-  for (int k = 0; k < 10; ++k, x += R(1)) series += R(1) / (x * x);
-  const R w = R(1) / (x * x);
-  const R tail = R(1.0 / 6) - w * (R(1.0 / 30) - w * (R(1.0 / 42) - w * (R(1.0 / 30) - w * R(5.0 / 66))));
-  series += (R(1) + R(0.5) / x + w * tail) / x;
-  return flip ? sum - series : series;
+  return pow(x, n);
 }
+// Recurrence up to 10, then the asymptotic series.
 template <class R>
 NUMJIT_DUAL R digamma(R x) {
   if (x == R(0)) return copysign(std::numeric_limits<R>::infinity(), -x);
@@ -150,136 +180,130 @@ NUMJIT_DUAL R digamma(R x) {
                  - w * (R(691.0 / 32760) - w * R(1.0 / 12))))));
   return sum + log(x) - R(0.5) / x - w * tail;
 }
-template <class R, int N, class H>
-NUMJIT_DUAL Dual<R, N, H> digamma(const Dual<R, N, H>& a) {
-  Dual<R, N, H> r(digamma(a.v));
-  chain(r, a, trigamma(a.v));
-  return r;
-}
-NUMJIT_RULES(lgamma, digamma(x))
-NUMJIT_RULES(tgamma, y * digamma(x))
-
-NUMJIT_RULE(__expf, y)
-NUMJIT_RULE(__exp10f, y * R(2.30258509299404568402))
+// numjit.rules: rules
+NUMJIT_RULE2(__fadd_rn, R(1), R(1))
+NUMJIT_RULE2(__dadd_rn, R(1), R(1))
+NUMJIT_RULE2(__fsub_rn, R(1), R(-1))
+NUMJIT_RULE2(__dsub_rn, R(1), R(-1))
+NUMJIT_RULE2(__fmul_rn, y, x)
+NUMJIT_RULE2(__dmul_rn, y, x)
+NUMJIT_RULE2(__fdiv_rn, R(1) / y, -(v / y))
+NUMJIT_RULE2(__ddiv_rn, R(1) / y, -(v / y))
+NUMJIT_RULE2(fdividef, R(1) / y, -(v / y))
+NUMJIT_RULE2(__fdividef, R(1) / y, -(v / y))
+NUMJIT_RULES3(fma, y, x, R(1))
+NUMJIT_RULE3(__fmaf_rn, y, x, R(1))
+NUMJIT_RULE3(__fma_rn, y, x, R(1))
+NUMJIT_RULES2(fmod, R(1), -trunc(x / y))
+NUMJIT_RULES2(remainder, R(1), -rint((x - v) / y))
+NUMJIT_RULES2(pow, y == R(0) ? R(0) : R(y * power<B>(x, y - R(1))), x == R(0) & y >= R(0) ? R(0) : R(v * log(x)))
+NUMJIT_RULE2(__powf, y == R(0) ? R(0) : R(y * power<B>(x, y - R(1))), x == R(0) & y >= R(0) ? R(0) : R(v * log(x)))
+NUMJIT_RULES(exp, v)
+NUMJIT_RULE(__expf, v)
+NUMJIT_RULES(exp2, v * R(0.6931471805599453))
+NUMJIT_RULES(exp10, v * R(2.302585092994046))
+NUMJIT_RULE(__exp10f, v * R(2.302585092994046))
+NUMJIT_RULES(expm1, v + R(1))
+NUMJIT_RULES(log, R(1) / x)
 NUMJIT_RULE(__logf, R(1) / x)
-NUMJIT_RULE(__log2f, R(1) / (x * R(0.69314718055994530942)))
-NUMJIT_RULE(__log10f, R(1) / (x * R(2.30258509299404568402)))
+NUMJIT_RULES(log2, R(1) / x * R(1.4426950408889634))
+NUMJIT_RULE(__log2f, R(1) / x * R(1.4426950408889634))
+NUMJIT_RULES(log10, R(1) / x * R(0.43429448190325176))
+NUMJIT_RULE(__log10f, R(1) / x * R(0.43429448190325176))
+NUMJIT_RULES(log1p, R(1) / (x + R(1)))
+NUMJIT_RULES(sqrt, R(0.5) / v)
+NUMJIT_RULE(__fsqrt_rn, R(0.5) / v)
+NUMJIT_RULES(rsqrt, v * v * v * R(-0.5))
+NUMJIT_RULE(__frsqrt_rn, v * v * v * R(-0.5))
+NUMJIT_RULES(cbrt, R(1) / (v * v * R(3)))
+NUMJIT_RULES(rcbrt, v * v * v * v / R(-3))
+NUMJIT_RULE(__frcp_rn, -(v * v))
+NUMJIT_RULES2(hypot, x / v, y / v)
+NUMJIT_RULES2(rhypot, -(x * v * v * v), -(y * v * v * v))
+NUMJIT_RULES3(norm3d, x / v, y / v, z / v)
+NUMJIT_RULES(sin, cos(x))
 NUMJIT_RULE(__sinf, __cosf(x))
+NUMJIT_RULES(cos, -sin(x))
 NUMJIT_RULE(__cosf, -__sinf(x))
-NUMJIT_RULE(__tanf, R(1) + y * y)
-NUMJIT_RULE(__frcp_rn, -(y * y))
-NUMJIT_RULE(__fsqrt_rn, R(0.5) / y)
-NUMJIT_RULE(__frsqrt_rn, R(-0.5) * y * y * y)
-
-// Flat almost everywhere: the result is a constant.
-#define NUMJIT_STEP(name)                               \
-  template <class R, int N, class H>                             \
-  NUMJIT_DUAL Dual<R, N, H> name(const Dual<R, N, H>& a) {    \
-    return Dual<R, N, H>(name(a.v));                       \
-  }                                                     \
-  NUMJIT_FLOAT(name##f, name)
-NUMJIT_STEP(ceil)
-NUMJIT_STEP(floor)
-NUMJIT_STEP(logb)
-NUMJIT_STEP(nearbyint)
-NUMJIT_STEP(rint)
-NUMJIT_STEP(round)
-NUMJIT_STEP(trunc)
-#undef NUMJIT_STEP
-#define NUMJIT_WHOLE(name)                           \
-  template <class R, int N, class H>                          \
-  NUMJIT_DUAL auto name(const Dual<R, N, H>& a) {       \
-    return name(a.v);                                \
-  }
-#define NUMJIT_WHOLES(name)                          \
-  NUMJIT_WHOLE(name)                                 \
-  template <class R, int N, class H>                          \
-  NUMJIT_DUAL auto name##f(const Dual<R, N, H>& a) {    \
-    return name(static_cast<float>(at_bottom(a)));   \
-  }
-template <class S>
-NUMJIT_DUAL constexpr auto at_bottom(const S& s) {
-  if constexpr (depth<S> > 0)
-    return at_bottom(s.v);
-  else
-    return s;
+NUMJIT_RULES(tan, v * v + R(1))
+NUMJIT_RULE(__tanf, v * v + R(1))
+NUMJIT_RULES(asin, rsqrt((R(1) - x) * (R(1) + x)))
+NUMJIT_RULES(acos, -rsqrt((R(1) - x) * (R(1) + x)))
+NUMJIT_RULES(atan, R(1) / (x * x + R(1)))
+NUMJIT_RULES(sinh, cosh(x))
+NUMJIT_RULES(cosh, sinh(x))
+NUMJIT_RULES(tanh, R(1) - v * v)
+NUMJIT_RULES(asinh, R(1) / hypot(x, R(1)))
+template <class R>
+NUMJIT_DUAL R slope_of_acosh(const R& x) {
+  const R t0 = fabs(x);
+  return rsqrt((t0 - R(1)) * (t0 + R(1)));
 }
-NUMJIT_WHOLE(isfinite)
-NUMJIT_WHOLE(isinf)
-NUMJIT_WHOLE(isnan)
-NUMJIT_WHOLE(signbit)
+NUMJIT_RULES(acosh, slope_of_acosh(x))
+NUMJIT_RULES(atanh, R(1) / ((R(1) - x) * (R(1) + x)))
+NUMJIT_RULES(sinpi, cospi(x) * R(3.141592653589793))
+NUMJIT_RULES(cospi, sinpi(x) * R(-3.141592653589793))
+template <class R>
+NUMJIT_DUAL R slope_of_atan2_by_x(const R& x, const R& y) {
+  const R t0 = hypot(y, x);
+  return t0 == R(0) ? R(0) : R(y / t0 / t0);
+}
+template <class R>
+NUMJIT_DUAL R slope_of_atan2_by_y(const R& x, const R& y) {
+  const R t0 = hypot(y, x);
+  return t0 == R(0) ? R(0) : R(-x / t0 / t0);
+}
+NUMJIT_RULES2(atan2, slope_of_atan2_by_x(x, y), slope_of_atan2_by_y(x, y))
+NUMJIT_RULES(erf, exp(-(x * x)) * R(1.1283791670955126))
+NUMJIT_RULES(erfc, exp(-(x * x)) * R(-1.1283791670955126))
+NUMJIT_RULES(erfinv, exp(v * v) * R(0.8862269254527579))
+NUMJIT_RULES(erfcinv, exp(v * v) * R(-0.8862269254527579))
+NUMJIT_RULES(erfcx, x * v * R(2) - R(1.1283791670955126))
+NUMJIT_RULES(normcdf, exp(x * x * R(-0.5)) * R(0.3989422804014327))
+NUMJIT_RULES(normcdfinv, exp(v * v * R(0.5)) * R(2.5066282746310002))
+NUMJIT_RULES(tgamma, v * digamma(x))
+NUMJIT_RULES(lgamma, digamma(x))
+template <class R>
+NUMJIT_DUAL R slope_of_digamma(const R& x) {
+  const bool t0 = x < R(0.5);
+  const R t1 = sin((x - rint(x)) * R(3.141592653589793));
+  const R t2 = t0 ? R(R(1) - x) : R(x);
+  const R t3 = t2 + R(1);
+  const R t4 = t3 + R(1);
+  const R t5 = t4 + R(1);
+  const R t6 = t5 + R(1);
+  const R t7 = t6 + R(1);
+  const R t8 = t7 + R(1);
+  const R t9 = R(1) / (t8 * t8);
+  const R t10 = R(1) / (t2 * t2) + R(1) / (t3 * t3) + R(1) / (t4 * t4) + R(1) / (t5 * t5) + R(1) / (t6 * t6) + R(1) /
+      (t7 * t7) + (R(1) + R(0.5) / t8 + t9 * ((((((t9 * R(1.1666666666666667) - R(0.2531135531135531)) * t9 +
+      R(0.07575757575757576)) * t9 + R(-0.03333333333333333)) * t9 + R(0.023809523809523808)) * t9 +
+      R(-0.03333333333333333)) * t9 + R(0.16666666666666666))) / t8;
+  return t0 ? R(R(9.869604401089358) / (t1 * t1) - t10) : R(t10);
+}
+NUMJIT_RULE(digamma, slope_of_digamma(x))
+NUMJIT_STEP(floor)
+NUMJIT_STEP(ceil)
+NUMJIT_STEP(trunc)
+NUMJIT_STEP(rint)
+NUMJIT_STEP(nearbyint)
+NUMJIT_STEP(round)
+NUMJIT_STEP(logb)
 NUMJIT_WHOLES(ilogb)
 NUMJIT_WHOLES(llrint)
 NUMJIT_WHOLES(llround)
 NUMJIT_WHOLES(lrint)
 NUMJIT_WHOLES(lround)
-#undef NUMJIT_WHOLE
-#undef NUMJIT_WHOLES
+NUMJIT_RULES(fabs, sign(x))
+NUMJIT_RULE(abs, sign(x))
+NUMJIT_RULES2(copysign, sign(x) * copysign(R(1), y), Flat())
+NUMJIT_WHOLE(signbit)
+NUMJIT_WHOLE(isnan)
+NUMJIT_WHOLE(isinf)
+NUMJIT_WHOLE(isfinite)
+// numjit.rules: end
 
-// ------------------------------------------------------------------------------ rules of two arguments
-// x and y are the arguments, z the value.
-
-#define NUMJIT_RULE2(f, SLOPE_A, SLOPE_B)                                          \
-  template <class A, class B, if_dual<A, B> = 0>                                   \
-  NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
-    constexpr int D = top<A, B>;                                                   \
-    const auto z = f(value<D>(a), value<D>(b));                                    \
-    using R = std::remove_cv_t<decltype(z)>;                                       \
-    const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b));      \
-    (void)x, (void)y;                                                              \
-    Dual<R, directions<A, B>, home<A, B>> r(z);                                                \
-    if constexpr (depth<A> == D) chain(r, a, static_cast<R>(SLOPE_A));             \
-    if constexpr (depth<B> == D) chain(r, b, static_cast<R>(SLOPE_B));             \
-    return r;                                                                      \
-  }
-#define NUMJIT_FLOAT2(f, g)                                                        \
-  template <class A, class B, if_dual<A, B> = 0>                                   \
-  NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
-    return g(static_cast<with_leaf<A, float>>(a), static_cast<with_leaf<B, float>>(b)); \
-  }
-#define NUMJIT_RULES2(name, SLOPE_A, SLOPE_B) NUMJIT_RULE2(name, SLOPE_A, SLOPE_B) NUMJIT_FLOAT2(name##f, name)
-
-template <class R, class B>
-NUMJIT_DUAL R power_slope(const R& x, const R& y, const B&) {
-  if constexpr (depth<B> == 0) {  // a literal, mostly: spares a second power
-    if (y == R(2)) return R(2) * x;
-    if (y == R(3)) return R(3) * x * x;
-  }
-  if (y == R(0)) return R(0);
-  return y * pow(x, y - R(1));
-}
-template <class R>
-NUMJIT_DUAL R power_growth(const R& x, const R& y, const R& z) {
-  if (x == R(0) && y >= R(0)) return R(0);
-  return z * log(x);
-}
-template <class R>
-NUMJIT_DUAL R sign_moved(const R& x, const R& y) {
-  return x == R(0) ? R(0) : signbit(x) == signbit(y) ? R(1) : R(-1);
-}
-template <class R>
-NUMJIT_DUAL R angle_slope(const R& above, const R& x, const R& y) {
-  const R square = x * x + y * y;
-  return square == R(0) ? R(0) : R(above / square);
-}
-NUMJIT_RULES2(pow, power_slope(x, y, b), power_growth(x, y, z))
-NUMJIT_RULES2(atan2, angle_slope(y, x, y), angle_slope(-x, x, y))
-NUMJIT_RULES2(hypot, x / z, y / z)
-NUMJIT_RULES2(rhypot, -(x * z * z * z), -(y * z * z * z))
-NUMJIT_RULES2(fmod, R(1), -trunc(x / y))
-NUMJIT_RULES2(remainder, R(1), -rint((x - z) / y))
-NUMJIT_RULES2(copysign, sign_moved(x, y), R(0))
-NUMJIT_RULE2(__powf, power_slope(x, y, b), power_growth(x, y, z))
-NUMJIT_RULE2(__fdividef, R(1) / y, -(z / y))
-NUMJIT_RULE2(fdividef, R(1) / y, -(z / y))
-NUMJIT_RULE2(__fadd_rn, R(1), R(1))
-NUMJIT_RULE2(__fsub_rn, R(1), R(-1))
-NUMJIT_RULE2(__fmul_rn, y, x)
-NUMJIT_RULE2(__fdiv_rn, R(1) / y, -(z / y))
-NUMJIT_RULE2(__dadd_rn, R(1), R(1))
-NUMJIT_RULE2(__dsub_rn, R(1), R(-1))
-NUMJIT_RULE2(__dmul_rn, y, x)
-NUMJIT_RULE2(__ddiv_rn, R(1) / y, -(z / y))
+// ------------------------------------------------------------------------------------------- choices
 
 // The partials of one of two, half of each where they tie.
 template <class R, class Q, int N>
@@ -292,27 +316,28 @@ template <class R, int N, class H, class A>
 NUMJIT_DUAL void keep(Dual<R, N, H>& r, const A& a, bool whole, bool half) {
   if constexpr (depth<A> == depth<Dual<R, N, H>>) keep(r.p, a.p, whole, half);
 }
-#define NUMJIT_PICK(f, VALUE, SECOND)                                              \
+// Where the operands tie, they share the derivative or the first has it, as torch has it of the same name.
+#define NUMJIT_PICK(f, VALUE, SECOND, SHARES)                                              \
   template <class A, class B, if_dual<A, B> = 0>                                   \
   NUMJIT_DUAL auto f(const A& a, const B& b) {                                     \
     constexpr int D = top<A, B>;                                                   \
     using R = std::remove_cv_t<decltype(value<D>(a) + value<D>(b))>;               \
     const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b));      \
     Dual<R, directions<A, B>, home<A, B>> r(static_cast<R>(VALUE));                            \
-    const bool tie = x == y, second = SECOND;                                      \
+    const bool tie = SHARES && x == y, second = SECOND;                            \
     keep(r, a, !tie & !second, tie);                                               \
     keep(r, b, !tie & second, tie);                                                \
     return r;                                                                      \
   }
-NUMJIT_PICK(fmax, fmax(x, y), x < y || x != x)
-NUMJIT_PICK(fmin, fmin(x, y), y < x || x != x)
+NUMJIT_PICK(fmax, fmax(x, y), !(x >= y || y != y), false)
+NUMJIT_PICK(fmin, fmin(x, y), !(x <= y || y != y), false)
 NUMJIT_FLOAT2(fmaxf, fmax)
 NUMJIT_FLOAT2(fminf, fmin)
 // CUDA's max and min are fmax and fmin; std::max and std::min differ from them in NaN only.
-NUMJIT_PICK(max, (x < y || x != x ? y : x), x < y || x != x)
-NUMJIT_PICK(min, (y < x || x != x ? y : x), y < x || x != x)
-NUMJIT_PICK(std_max, (x < y ? y : x), x < y)
-NUMJIT_PICK(std_min, (y < x ? y : x), y < x)
+NUMJIT_PICK(max, (x < y || x != x ? y : x), x < y || x != x, true)
+NUMJIT_PICK(min, (y < x || x != x ? y : x), y < x || x != x, true)
+NUMJIT_PICK(std_max, (x < y ? y : x), x < y, true)
+NUMJIT_PICK(std_min, (y < x ? y : x), y < x, true)
 #undef NUMJIT_PICK
 template <class A, class B, if_dual<A, B> = 0>
 NUMJIT_DUAL auto fdim(const A& a, const B& b) {
@@ -367,38 +392,7 @@ NUMJIT_DUAL with_leaf<Dual<R, N, H>, float> __saturatef(const Dual<R, N, H>& a) 
   return clamp(static_cast<with_leaf<Dual<R, N, H>, float>>(a), 0.0f, 1.0f);
 }
 
-// --------------------------------------------------------------------------------- three and pointers
-
-template <class A, class B, class C>
-using if_dual3 = std::enable_if_t<
-    (depth<A> >= 0 && depth<B> >= 0 && depth<C> >= 0 && (depth<A> > 0 || depth<B> > 0 || depth<C> > 0)), int>;
-#define NUMJIT_RULE3(f, SLOPE_A, SLOPE_B, SLOPE_C)                                 \
-  template <class A, class B, class C, if_dual3<A, B, C> = 0>                      \
-  NUMJIT_DUAL auto f(const A& a, const B& b, const C& c) {                         \
-    constexpr int D = top<A, B> < depth<C> ? depth<C> : top<A, B>;                 \
-    const auto z = f(value<D>(a), value<D>(b), value<D>(c));                       \
-    using R = std::remove_cv_t<decltype(z)>;                                       \
-    const R x = static_cast<R>(value<D>(a)), y = static_cast<R>(value<D>(b)), w = static_cast<R>(value<D>(c)); \
-    (void)x, (void)y, (void)w;                                                     \
-    Dual<R, depth<C> == D ? count<C> : directions<A, B>, wider_home<home<A, B>, home_of<C>>> r(z);                     \
-    if constexpr (depth<A> == D) chain(r, a, static_cast<R>(SLOPE_A));             \
-    if constexpr (depth<B> == D) chain(r, b, static_cast<R>(SLOPE_B));             \
-    if constexpr (depth<C> == D) chain(r, c, static_cast<R>(SLOPE_C));             \
-    return r;                                                                      \
-  }
-NUMJIT_RULE3(fma, y, x, R(1))
-NUMJIT_RULE3(__fmaf_rn, y, x, R(1))
-NUMJIT_RULE3(__fma_rn, y, x, R(1))
-NUMJIT_RULE3(norm3d, x / z, y / z, w / z)
-#define NUMJIT_FLOAT3(f, g)                                                        \
-  template <class A, class B, class C, if_dual3<A, B, C> = 0>                      \
-  NUMJIT_DUAL auto f(const A& a, const B& b, const C& c) {                         \
-    return g(static_cast<with_leaf<A, float>>(a), static_cast<with_leaf<B, float>>(b), \
-             static_cast<with_leaf<C, float>>(c));                                 \
-  }
-NUMJIT_FLOAT3(fmaf, fma)
-NUMJIT_FLOAT3(norm3df, norm3d)
-#undef NUMJIT_FLOAT3
+// ---------------------------------------------------------------------------- integers and pointers
 
 // Scaling by a power of two is linear.
 #define NUMJIT_SCALE(name, I)                                                      \
@@ -477,8 +471,13 @@ NUMJIT_REFUSED(NUMJIT_REFUSE)
 #undef NUMJIT_RULE2
 #undef NUMJIT_RULES2
 #undef NUMJIT_RULE3
+#undef NUMJIT_RULES3
+#undef NUMJIT_STEP
+#undef NUMJIT_WHOLE
+#undef NUMJIT_WHOLES
 #undef NUMJIT_FLOAT
 #undef NUMJIT_FLOAT2
+#undef NUMJIT_FLOAT3
 }  // namespace numjit_dual
 
 namespace numjit_standard {

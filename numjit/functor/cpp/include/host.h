@@ -116,85 +116,24 @@ constexpr std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>, d
 }
 template <class R>
 using numjit_real = std::conditional_t<std::is_same_v<R, float>, float, double>;
-#define NUMJIT_ONE(name, formula)                   \
-  template <class S>                                \
-  inline numjit_real<S> name(S s) {                 \
-    using R = numjit_real<S>;                       \
-    const R x = static_cast<R>(s);                  \
-    return static_cast<R>(formula);                 \
-  }                                                 \
-  inline float name##f(float x) { return name(x); }
-NUMJIT_ONE(rsqrt, R(1) / std::sqrt(x))
-NUMJIT_ONE(rcbrt, R(1) / std::cbrt(x))
-NUMJIT_ONE(exp10, std::pow(R(10), x))
-// exp(x * x) * erfc(x); the square's rounded digits count in the exponent, so they are taken along.
-inline double numjit_erfcx(double x) {
-  if (x < -27) return HUGE_VAL;
-  if (x < 25) {
-    const double high = double(float(x));
-    return std::exp(high * high) * std::exp((x - high) * (x + high)) * std::erfc(x);
-  }
-  const double t = 0.5 / x / x;  // x * x may overflow
-  const double sum = 1 - t * (1 - 3 * t * (1 - 5 * t * (1 - 7 * t * (1 - 9 * t * (1 - 11 * t * (1 - 13 * t))))));
-  return 0.56418958354775628695 / x * sum;
-}
-// erfc(-x / sqrt(2)) / 2, with what rounding takes from the quotient: far out a digit of it is many of the result.
-inline double numjit_normcdf(double x) {
-  if (std::fabs(x) > 40) return x > 0;
-  const double c = 0.70710678118654752440, rest = -4.8336466567264567e-17;
-  const double y = -x * c;
-  const double low = std::fma(-x, c, -y) - x * rest;
-  return 0.5 * (std::erfc(y) - low * M_2_SQRTPI * std::exp(-y * y));
-}
-NUMJIT_ONE(normcdf, numjit_normcdf(double(x)))
-NUMJIT_ONE(erfcx, numjit_erfcx(double(x)))
-// Reduced before the multiplication by pi, so that whole and half numbers are exact.
-inline double numjit_sinpi(double x) {
-  const double r = std::fabs(x) - 2 * std::floor(std::fabs(x) * 0.5);
-  const double folded = r > 1 ? r - 2 : r;
-  const double inner = folded > 0.5 ? 1 - folded : folded < -0.5 ? -1 - folded : folded;
-  const double y = std::sin(M_PI * inner);
-  return x < 0 || (x == 0 && std::signbit(x)) ? -y : y;
-}
-inline double numjit_cospi(double x) {
-  const double r = std::fabs(x) - 2 * std::floor(std::fabs(x) * 0.5);
-  const double folded = r > 1 ? 2 - r : r;
-  if (folded == 0.5) return 0;
-  return folded > 0.25 && folded < 0.75 ? std::sin(M_PI * (0.5 - folded)) : std::cos(M_PI * folded);
-}
-NUMJIT_ONE(sinpi, numjit_sinpi(double(x)))
-NUMJIT_ONE(cospi, numjit_cospi(double(x)))
-// Newton's method: on erf from the first terms of the series, which keeps every digit of small numbers, and
-// further out on erfc from Winitzki's estimate.
-inline double numjit_erfinv(double x) {
-  const double size = std::fabs(x);
-  if (!(size < 1)) return size == 1 ? std::copysign(HUGE_VAL, x) : NAN;
-  if (size < 0.5) {
-    double y = 0.88622692545275801365 * x * (1 + x * x * (0.26179938779914943654 + x * x * 0.14393173084921979));
-    if (size < 1e-8) return y;
-    for (int i = 0; i < 3; ++i) y -= (std::erf(y) - x) / (M_2_SQRTPI * std::exp(-y * y));
-    return y;
-  }
-  const double l = std::log1p(-x * x), a = 0.147, b = 2 / (M_PI * a) + l / 2;
-  double y = std::sqrt(std::sqrt(b * b - l / a) - b);
-  for (int i = 0; i < 4; ++i) y += (std::erfc(y) - (1 - size)) / (M_2_SQRTPI * std::exp(-y * y));
-  return std::copysign(y, x);
-}
-// Newton's method on log(erfc), which does not run out of exponents.
-inline double numjit_erfcinv(double x) {
-  if (!(x > 0 && x < 2)) return x == 0 ? HUGE_VAL : x == 2 ? -HUGE_VAL : NAN;
-  if (x > 0.0625) return numjit_erfinv(1 - x);
-  const double target = std::log(x);
-  double y = std::sqrt(-target - 0.5 * std::log(M_PI * (1 - target)));
-  for (int i = 0; i < 8; ++i) {
-    const double scaled = numjit_erfcx(y);
-    y += (std::log(scaled) - y * y - target) * scaled / M_2_SQRTPI;
-  }
-  return y;
-}
-NUMJIT_ONE(erfinv, numjit_erfinv(double(x)))
-NUMJIT_ONE(erfcinv, numjit_erfcinv(double(x)))
-NUMJIT_ONE(normcdfinv, -M_SQRT2 * numjit_erfcinv(2 * double(x)))
+#define NUMJIT_ONE(name)                                                            \
+  template <class S>                                                                \
+  inline std::enable_if_t<std::is_arithmetic_v<S>, numjit_real<S>> name(S x) {      \
+    return ::numjit_special::name(static_cast<numjit_real<S>>(x));                  \
+  }                                                                                 \
+  inline float name##f(float x) { return ::numjit_special::name(x); }
+NUMJIT_ONE(rsqrt)
+NUMJIT_ONE(rcbrt)
+NUMJIT_ONE(exp10)
+NUMJIT_ONE(sinpi)
+NUMJIT_ONE(cospi)
+NUMJIT_ONE(erfinv)
+NUMJIT_ONE(erfcx)
+NUMJIT_ONE(erfcinv)
+NUMJIT_ONE(normcdf)
+NUMJIT_ONE(normcdfinv)
+NUMJIT_ONE(cyl_bessel_i0)
+NUMJIT_ONE(cyl_bessel_i1)
 #undef NUMJIT_ONE
 
 inline float __expf(float x) { return std::exp(x); }
@@ -336,6 +275,8 @@ inline T __ldg(const T* x) {
 // CUDA has these at global scope too, where texts written for it look for them (`::min`). Templates only:
 // beside a function of the C library of the same name they stand back.
 using ::numjit_scope::cospi;
+using ::numjit_scope::cyl_bessel_i0;
+using ::numjit_scope::cyl_bessel_i1;
 using ::numjit_scope::erfcinv;
 using ::numjit_scope::erfcx;
 using ::numjit_scope::erfinv;

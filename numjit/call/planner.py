@@ -1,4 +1,4 @@
-"""One call: from bound arguments to results. What depends only on types and layout is planned once."""
+"""From a call's types and layouts to what it does: planned and compiled once, kept, executed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numjit import dtypes
-from numjit.arrays.allocate import empty
 from numjit.arrays.numbers import CHUNK_SLOT, chunk_slot, convert, slot_format
-from numjit.arrays.torch_arrays import count_write
 from numjit.arrays.view import ArrayView, Device
+from numjit.cache import Bounded
 from numjit.call import build, warm_arrays
-from numjit.call.arguments import Arguments, Nullary, default_dtype, named
-from numjit.call.binding import RESERVED
-from numjit.call.outputs import GivenOutputs
-from numjit.call.warm import Entry, WarmPath
+from numjit.call.arguments import Arguments, default_dtype, named
+from numjit.call.outputs import GivenOutputs, reach_of
+from numjit.call.record import Plan
 from numjit.errors import BroadcastError, NumjitError, ToolchainError
-from numjit.functor.python import PythonFunctor
-from numjit.functor.signature import Specialisation, signs_of
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
-from numjit.launcher.attach import FastCallable, FastCalls
 from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
 from numjit.runtime import devices, streams
@@ -31,64 +26,31 @@ from numjit.runtime.launch import Launcher
 from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
+    from numjit.call.nullary import Nullary
     from numjit.dtypes import DType
+    from numjit.functor.kinds import Functor
 
-__all__ = ["Call", "Plan", "fast_calls", "gradient_dtype", "view_bits"]
+__all__ = ["LIMIT", "Planner", "gradient_dtype", "view_bits"]
+
+#: Plans kept a functor, and keys by which calls find them again: a loop over ever new shapes must not grow
+#: without bound.
+LIMIT = 16384
 
 
-class Plan:
-    """What a call does, apart from addresses and numbers.
+class Planner:
+    """Plans calls of one functor, and keeps what it planned.
 
     Parameters
     ----------
-    specialisation
-        The functor at the call's types.
-    shape, strides, outputs
-        The results: sizes, element strides of new ones, dtypes.
-    value_slots
-        Arguments passed by value, each with the dtype it is taken as; None for a raw operand, as address and
-        size.
-    memory
-        Which arguments are read from memory, in order.
-    empty
-        There is nothing to compute.
-    numbered
-        The functor takes the element's number, one operand more after those in memory.
+    functor
+        What is called.
+    names, operands
+        Its parameters' names, and how many of them are operands.
+    autotune
+        Whether launches are chosen by measurement.
+    gradients
+        Where the outputs are gradients: the parameter of each.
     """
-
-    offsets: tuple[int, ...] = ()
-    grid: tuple[int, int, int] = (0, 1, 1)
-    extents: tuple[int, ...] = ()
-    launcher: Any = None
-    runner: Any = None
-    shell: ShellSpec | None = None
-    tuned: bool = False
-    fingerprint: str = ""
-
-    def __init__(
-        self,
-        specialisation: Specialisation,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        outputs: tuple[DType, ...],
-        value_slots: tuple[tuple[int, DType | None], ...],
-        memory: tuple[int, ...],
-        *,
-        empty: bool,
-        numbered: bool,
-    ) -> None:
-        self.specialisation = specialisation
-        self.shape, self.strides, self.outputs = shape, strides, outputs
-        self.value_slots, self.memory = value_slots, memory
-        self.empty, self.numbered = empty, numbered
-
-
-class Call:
-    """Runs calls of one functor; keeps the plan of every combination of types and layouts it has seen."""
-
-    #: Plans kept a functor; a loop over ever new shapes must not grow without bound.
-    LIMIT = 1024
 
     def __init__(
         self,
@@ -101,157 +63,60 @@ class Call:
     ) -> None:
         self._functor = functor
         self._autotune = autotune
-        #: Where the outputs are gradients: the parameter of each.
         self.gradients = gradients
         self._name = functor.name
         self._names = list(names)
         self._operands = operands
         self._raws = functor.signature.raws
-        self._outputs = GivenOutputs(functor.name, names, len(functor.signature.outputs))
-        self._plans: dict[Any, Plan] = {}
-        # What is numbered, indexed by the functor or tuned is planned anew: see `_entry`.
-        self.warm = WarmPath(protocols=not (functor.uses_index or functor.signature.raws or autotune))
+        self.outputs = GivenOutputs(functor.name, names, len(functor.signature.outputs))
+        self.plans: Bounded[Any, Plan] = Bounded(LIMIT)
         #: Identity of the functor's meaning; whoever sees a captured variable change renews it.
         self.fingerprint = functor.fingerprint()
 
-    # --------------------------------------------------------------------------------------- the call
+    # ------------------------------------------------------------------------------------- execution
 
-    def run(
-        self,
-        arguments: Arguments,
-        out: Any,
-        nullary: Nullary | None,
-        warm_key: tuple[Any, ...] | None = None,
-        bound: Sequence[Any] | None = None,
-        warm: WarmPath | None = None,
-    ) -> tuple[Any, ...]:
-        """Compute; returns one array per output.
-
-        With `warm_key`, the next call of that key may take the warm path; with `bound`, what `arguments`
-        was read from, calls with the same `out` may go through the launcher. Both are those of `warm`, by
-        default the operation's own.
-        """
-        warm = warm or self.warm
-        outs = self._outputs.read(out)
-        plan = self._plan(arguments, outs, nullary)
-        if any(outs):
-            self._outputs.check_overlap(outs, plan.shape, arguments)
-        library = nullary.library if nullary else arguments.library
-        device = nullary.device if nullary else arguments.device
-        results, memory = [], []
-        like = next((seen.original for seen in arguments.arrays if seen.fake), None)
-        for dtype, given in zip(plan.outputs, outs, strict=True):
-            if given is None:
-                array, made = empty(library, plan.shape, plan.strides, dtype, device, like)
-            else:
-                array, made = given.original, given
-            results.append(array)
-            memory.append(made)
-        if device.kind == "meta" or any(not made.has_memory for made in memory):
-            return tuple(results)
-        for k in plan.memory:
-            seen = arguments.views[k]
-            assert seen is not None
-            memory.append(seen)
-        if not plan.empty:
-            self._execute(plan, arguments, memory, outs, device, library)
-            for given in outs:
-                if given is not None and given.library == "torch":
-                    count_write(given.original)
-            entry = None
-            if warm_key is not None or (bound is not None and any(outs)):
-                entry = self._entry(plan, arguments, outs, device)
-            if entry is not None and warm_key is not None:
-                warm.remember(warm_key, entry)
-            if entry is not None and bound is not None and entry.launcher and warm.fast:
-                entry.fast = warm.fast.offer(bound, out, entry)
-        return tuple(results)
-
-    def prepare(self, arguments: Arguments, out: Any, bound: Sequence[Any]) -> None:
-        """Plan and compile a call, and hand it to the launcher, without computing or allocating anything."""
-        outs = self._outputs.read(out)
-        plan = self._plan(arguments, outs, None)
-        entry = None if plan.empty else self._entry(plan, arguments, outs, arguments.device)
-        if entry is not None and entry.launcher is not None and self.warm.fast is not None:
-            self.warm.fast.offer(bound, out, entry)
-
-    def _entry(
-        self, plan: Plan, arguments: Arguments, outs: Sequence[ArrayView | None], device: Device
-    ) -> Entry | None:
-        """Return what calls like this one do, where all that they need is in the plan."""
-        if plan.numbered or arguments.raws or (self._autotune and not plan.tuned):
-            return None
-        if len(arguments.arrays) != len(plan.memory) or not arguments.arrays:
-            return None  # 0-dim CPU tensors travel by value
-        seen_arrays = [*arguments.arrays, *(seen for seen in outs if seen is not None)]
-        libraries = {seen.library for seen in seen_arrays}
-        if len(libraries) > 1 or any(seen.copied for seen in seen_arrays):
-            return None
-        library = libraries.pop()
-        torch = sys.modules.get("torch")
-        is_torch = arguments.library == "torch"
-        return Entry(
-            plan.shape,
-            plan.strides,
-            tuple(getattr(torch, dtype.name) for dtype in plan.outputs) if is_torch else plan.outputs,
-            _torch_device(torch, arguments.arrays[0], device) if is_torch else device,
-            plan.memory,
-            plan.value_slots,
-            plan.offsets if any(plan.offsets) else (),
-            plan.launcher,
-            plan.grid,
-            plan.extents,
-            device.index,
-            plan.runner,
-            library,
-            arguments.library,
-            fingerprint=plan.fingerprint,
-            maker=warm_arrays.maker(plan) if library == arguments.library == "cupy" else None,
-        )
-
-    def _execute(
+    def execute(
         self,
         plan: Plan,
         arguments: Arguments,
         memory: Sequence[ArrayView],
         outs: Sequence[ArrayView | None],
-        device: Device,
-        library: str,
     ) -> None:
+        """Run a plan: `memory` are its outputs, then the operands that it reads."""
+        device = plan.device
         if device.kind == "cpu":
             values = b"".join(
                 struct.pack("=qq", *_raw_numbers(arguments.raws[k]))
                 if dtype is None
                 else chunk_slot(arguments.values[k], dtype)
-                for k, dtype in plan.value_slots
+                for k, dtype in plan.values
             )
-            assert len(values) == CHUNK_SLOT * len(plan.value_slots)
+            assert len(values) == CHUNK_SLOT * len(plan.values)
             pointers = [seen.pointer for seen in memory]
             plan.runner([*pointers, 0] if plan.numbered else pointers, values)
             return
         given = [seen for seen in outs if seen is not None]
         stream = warm_arrays.ordered_stream(
-            [*arguments.arrays, *given], device.index, "" if all(outs) else library
+            [*arguments.arrays, *given], device.index, "" if all(outs) else plan.results
         )
         numbers: list[float] = [
             seen.pointer + offset for seen, offset in zip(memory, plan.offsets, strict=not plan.numbered)
         ]
         if plan.numbered:
             numbers.append(plan.offsets[-1])
-        for k, dtype in plan.value_slots:
+        for k, dtype in plan.values:
             numbers += (
                 _raw_numbers(arguments.raws[k]) if dtype is None else convert(arguments.values[k], dtype)
             )
         if self._autotune and not plan.tuned:
-            self._tune(plan, arguments, outs, device, (stream, numbers))
-        plan.launcher(stream, plan.grid, (*numbers, *plan.extents))
+            self._tune(plan, arguments, outs, (stream, numbers))
+        plan.kernel(stream, plan.grid, (*numbers, *plan.extents))
 
     def _tune(
         self,
         plan: Plan,
         arguments: Arguments,
         outs: Sequence[ArrayView | None],
-        device: Device,
         launch: tuple[int, list[float]],
     ) -> None:
         """Replace the plan's kernel by the fastest alternative for this card.
@@ -262,28 +127,30 @@ class Call:
         from numjit.call.tuning import best, layout_class
 
         stream, numbers = launch
+        device = plan.device
         if any(outs) or streams.is_capturing(stream):
             return
 
         def prepare(knobs: Knobs) -> Callable[[], None]:
-            self._plan_gpu(plan, arguments, outs, device, knobs)
-            launcher, grid, extents = plan.launcher, plan.grid, plan.extents
-            return lambda: launcher(stream, grid, (*numbers, *extents))
+            self.plan_gpu(plan, arguments, outs, device, knobs)
+            kernel, grid, extents = plan.kernel, plan.grid, plan.extents
+            return lambda: kernel(stream, grid, (*numbers, *extents))
 
         kind = layout_class(str(plan.shell), math.prod(plan.shape))
         key = f"{self.fingerprint} {plan.specialisation.key} {kind}"
         with Current(device.index):
             winner = best(key, devices.device_name(device.index), stream, prepare)
-        self._plan_gpu(plan, arguments, outs, device, winner)
+        self.plan_gpu(plan, arguments, outs, device, winner)
         plan.tuned = True
 
     # --------------------------------------------------------------------------------------- planning
 
-    def plan(self, arguments: Arguments, nullary: Nullary | None) -> Plan:
-        """Return what a call without ``out=`` does, its kernel compiled."""
-        return self._plan(arguments, self._outputs.read(None), nullary)
-
-    def _plan(self, arguments: Arguments, outs: Sequence[ArrayView | None], nullary: Nullary | None) -> Plan:
+    def plan(
+        self, arguments: Arguments, nullary: Nullary | None, outs: Sequence[ArrayView | None] | None = None
+    ) -> Plan:
+        """Return what a call does, its kernel or loop compiled; without `outs` it makes all results anew."""
+        if outs is None:
+            outs = self.outputs.read(None)
         default = default_dtype()
         layout = tuple(
             None
@@ -291,16 +158,16 @@ class Call:
             else (tuple(seen.shape), seen.strides, seen.conj, seen.neg, seen.pointer & 15, seen.fake)
             for seen in (*arguments.views, *outs)
         )
-        out_types = tuple(None if seen is None else (seen.dtype, seen.device) for seen in outs)
-        by_value = tuple(seen.dtype for seen in arguments.arrays)
+        out_types = tuple(None if seen is None else (seen.dtype, seen.device, seen.library) for seen in outs)
+        arrays = tuple((seen.dtype, seen.library, seen.copied) for seen in arguments.arrays)
         key = (
-            self.fingerprint, arguments.types, layout, out_types, by_value, arguments.device,
-            default, nullary,
+            self.fingerprint, arguments.types, layout, out_types, arrays, arguments.device,
+            arguments.library, default, nullary,
         )  # fmt: skip
-        plan = self._plans.get(key)
+        plan = self.plans.get(key)
         if plan is None:
             try:
-                plan = self._make_plan(arguments, outs, nullary, default)
+                plan = self.make_plan(arguments, outs, nullary, default)
             except ImportError as error:
                 if not sys.is_finalizing():
                     raise
@@ -309,18 +176,17 @@ class Call:
                     "before that, on such operands"
                 ) from None
             plan.fingerprint = key[0]
-            if len(self._plans) >= self.LIMIT:
-                self._plans.clear()
-            self._plans[key] = plan
+            self.plans.keep(key, plan)
         return plan
 
-    def _make_plan(
+    def make_plan(
         self,
         arguments: Arguments,
         outs: Sequence[ArrayView | None],
         nullary: Nullary | None,
         default_dtype: DType,
     ) -> Plan:
+        """Plan a call, and compile what it needs."""
         shape = nullary.shape if nullary else self._shape(arguments)
         device = nullary.device if nullary else arguments.device
         if nullary:
@@ -334,8 +200,8 @@ class Call:
         if self.gradients:
             outputs = self._gradient_dtypes(shape, arguments)
         if not any(seen.fake for seen in arguments.arrays):  # whose sizes may be symbolic
-            self._outputs.check_size(shape, outputs)
-        self._outputs.check(outs, shape, outputs, device)
+            self.outputs.check_size(shape, outputs)
+        self.outputs.check(outs, shape, outputs, device)
         stored = tuple(
             dtype if given is None else given.dtype for dtype, given in zip(outputs, outs, strict=True)
         )
@@ -350,16 +216,35 @@ class Call:
                 if seen is None
             ),
             tuple(k for k, seen in enumerate(arguments.views) if seen is not None),
+            device,
+            given=tuple(k for k, seen in enumerate(outs) if seen is not None),
             empty=0 in shape,
             numbered=self._functor.uses_index,
         )
+        plan.results = nullary.library if nullary else arguments.library
         if device.kind == "meta" or any(seen.fake for seen in arguments.arrays):
             return plan
+        plan.library = self._repeated_library(plan, arguments, outs)
+        if plan.given and plan.library:
+            plan.reach = reach_of(shape, outs, [arguments.views[k] for k in plan.memory])
         if device.kind == "cpu":
             self._plan_cpu(plan, arguments, outs)
         else:
-            self._plan_gpu(plan, arguments, outs, device)
+            self.plan_gpu(plan, arguments, outs, device)
         return plan
+
+    @staticmethod
+    def _repeated_library(plan: Plan, arguments: Arguments, outs: Sequence[ArrayView | None]) -> str:
+        """Return the library of all arrays where calls like this one need the plan and addresses only."""
+        if plan.numbered or plan.empty or arguments.raws:
+            return ""
+        if len(arguments.arrays) != len(plan.memory) or not arguments.arrays:
+            return ""  # 0-dim CPU tensors travel by value
+        seen_arrays = [*arguments.arrays, *(seen for seen in outs if seen is not None)]
+        if any(seen.copied or not seen.has_memory for seen in seen_arrays):
+            return ""
+        libraries = {seen.library for seen in seen_arrays}
+        return libraries.pop() if len(libraries) == 1 else ""
 
     def _gradient_dtypes(self, shape: tuple[int, ...], arguments: Arguments) -> tuple[DType, ...]:
         """Return the dtype in which each gradient is stored."""
@@ -443,7 +328,7 @@ class Call:
             rows, _ = self._operand_strides(plan, arguments, outs)
             plan.runner = ChunkRunner(chunk, self._coalesce(plan.shape, rows))
 
-    def _plan_gpu(
+    def plan_gpu(
         self,
         plan: Plan,
         arguments: Arguments,
@@ -451,6 +336,7 @@ class Call:
         device: Device,
         knobs: Knobs = DEFAULT,
     ) -> None:
+        """Give a plan its kernel and launch on a GPU."""
         if plan.empty:
             build.check_functor(self._functor, plan.specialisation, device.index)
             return
@@ -466,7 +352,7 @@ class Call:
         addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]
         formats = [
             part
-            for _, dtype in plan.value_slots
+            for _, dtype in plan.values
             for part in (("q", "q") if dtype is None else _parameter_formats(dtype))
         ]
         chosen = choose(
@@ -488,7 +374,7 @@ class Call:
         parameters = ["Q"] * pointers + formats + ["q"] * len(extents)
         block = chosen.variant.block
         shared = devices.limiting_shared_bytes(device.index, block, chosen.occupancy)
-        plan.launcher = Launcher(kernel, device.index, parameters, (block, 1, 1), shared)
+        plan.kernel = Launcher(kernel, device.index, parameters, (block, 1, 1), shared)
         plan.grid = (chosen.grid, 1, 1)
         plan.extents = extents
         plan.offsets = layout.offsets
@@ -504,49 +390,12 @@ class Call:
             yield InputSlot(dtypes.int64, None, is_index=True)
 
 
-def fast_calls(
-    operation: FastCallable, functor: Functor, defaults: Sequence[Any], *, detached: bool = False
-) -> FastCalls:
-    """Return what hands an operation's calls over to the launcher.
-
-    Parameters
-    ----------
-    operation
-        What is called.
-    functor
-        What it computes.
-    defaults
-        One value a parameter, None where there is none.
-    detached
-        Whether calls give every parameter by position and never record gradients.
-    """
-    python = functor if isinstance(functor, PythonFunctor) else None
-    signature = functor.signature
-    return FastCalls(
-        operation,
-        [None if detached or p.name in RESERVED else p.name for p in signature.parameters],
-        len(signature.parameters if detached else signature.operands),
-        defaults,
-        python.capture_places if python else None,
-        python.fingerprint if python else None,
-        (lambda bound: python.reads_signs and any(sign is not None for sign in signs_of(bound)))
-        if python
-        else None,
-        detached=detached,
-    )
-
-
 def gradient_dtype(own: DType, *, summed: bool) -> DType:
     """Return the dtype that a gradient is stored in: its parameter's, or that one's compute type.
 
     `summed` says that the parameter was broadcast, so that the gradient is yet to be summed.
     """
     return own.compute if summed else own
-
-
-def _torch_device(torch: Any, first: ArrayView, device: Device) -> Any:
-    """Return the device of results that are torch's, as torch names it."""
-    return first.original.device if first.library == "torch" else torch.device(str(device))
 
 
 def _raw_numbers(seen: ArrayView) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Applies rules to scalars that may be duals: typing and emission in one pass over the same formulas.
 
 A `Traced` value has a Numba type and, where code is emitted, an LLVM value. Its operators and `call` apply
-rules, so that a derivative formula is written once, as plain Python (`numjit.functor.scalars.derivatives`).
+rules, so that a derivative formula is written once, as plain Python (`numjit.rules.traced`).
 Applying a rule to duals computes the value with the very rule, and the tangents by the formula, on values
 and tangents that may be duals of a lower level themselves: second derivatives need nothing of their own.
 """
@@ -9,14 +9,14 @@ and tangents that may be duals of a lower level themselves: second derivatives n
 from __future__ import annotations
 
 import functools
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.core import types
 
-from numjit.functor.scalars.dual import (
+from numjit.functor.scalars.lowering import Emitter
+from numjit.rules.dual import (
     REMEDY,
     Dual,
     element_of,
@@ -25,127 +25,14 @@ from numjit.functor.scalars.dual import (
     severed,
     with_element,
 )
-from numjit.functor.scalars.lowering import Emitter
-from numjit.functor.scalars.rule import Rule
-from numjit.functor.scalars.rules import RULES
-from numjit.functor.scalars.types import Element, RefusalError, Strong, representation
+from numjit.rules.rule import Rule
+from numjit.rules.table import ATTRIBUTES, METHODS, RULES
+from numjit.rules.traced import Linear, Traced
+from numjit.rules.types import Element, RefusalError, Strong, representation
 
-__all__ = ["Linear", "Traced", "Tracer", "call", "lower", "result_kind"]
+__all__ = ["Tracer", "lower", "result_kind"]
 
 _NUMBERS = ((bool, types.boolean), (int, types.int64), (float, types.float64), (complex, types.complex128))
-
-
-class Linear:
-    """How a tangent of an operand becomes one of the result, where that is no multiplication."""
-
-    def __init__(self, function: Callable[[Traced], Traced]) -> None:
-        self.function = function
-
-
-class Traced:
-    """A scalar in a formula.
-
-    Attributes
-    ----------
-    tracer
-        What applies rules.
-    kind
-        The Numba type.
-    value
-        The LLVM value in Numba's representation; None while only types are inferred.
-    literal
-        The number behind a constant, where it is known (not while types are inferred).
-    """
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, tracer: Tracer, kind: Any, value: Any, literal: Any = None) -> None:
-        self.tracer = tracer
-        self.kind = kind
-        self.value = value
-        self.literal = literal
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether this is a strong complex scalar."""
-        return bool(self.kind.dtype.is_complex)
-
-    @property
-    def real(self) -> Traced:
-        """Real part."""
-        return self.tracer.attribute("real", self)
-
-    @property
-    def imag(self) -> Traced:
-        """Imaginary part."""
-        return self.tracer.attribute("imag", self)
-
-    def conjugate(self) -> Traced:
-        """Return the complex conjugate; a real scalar itself."""
-        return self.tracer.attribute("conjugate", self) if self.is_complex else self
-
-    def _apply(self, function: Any, *operands: Any) -> Traced:
-        return self.tracer.apply(RULES[function], *operands)
-
-    def __add__(self, other: Any) -> Traced:
-        return self._apply(operator.add, self, other)
-
-    def __radd__(self, other: Any) -> Traced:
-        return self._apply(operator.add, other, self)
-
-    def __sub__(self, other: Any) -> Traced:
-        return self._apply(operator.sub, self, other)
-
-    def __rsub__(self, other: Any) -> Traced:
-        return self._apply(operator.sub, other, self)
-
-    def __mul__(self, other: Any) -> Traced:
-        return self._apply(operator.mul, self, other)
-
-    def __rmul__(self, other: Any) -> Traced:
-        return self._apply(operator.mul, other, self)
-
-    def __truediv__(self, other: Any) -> Traced:
-        return self._apply(operator.truediv, self, other)
-
-    def __rtruediv__(self, other: Any) -> Traced:
-        return self._apply(operator.truediv, other, self)
-
-    def __floordiv__(self, other: Any) -> Traced:
-        return self._apply(operator.floordiv, self, other)
-
-    def __pow__(self, other: Any) -> Traced:
-        return self._apply(operator.pow, self, other)
-
-    def __neg__(self) -> Traced:
-        return self._apply(operator.neg, self)
-
-    def __and__(self, other: Any) -> Traced:
-        return self._apply(operator.and_, self, other)
-
-    def __or__(self, other: Any) -> Traced:
-        return self._apply(operator.or_, self, other)
-
-    def __lt__(self, other: Any) -> Traced:
-        return self._apply(operator.lt, self, other)
-
-    def __le__(self, other: Any) -> Traced:
-        return self._apply(operator.le, self, other)
-
-    def __gt__(self, other: Any) -> Traced:
-        return self._apply(operator.gt, self, other)
-
-    def __ge__(self, other: Any) -> Traced:
-        return self._apply(operator.ge, self, other)
-
-    def __eq__(self, other: object) -> Traced:  # type: ignore[override]
-        return self._apply(operator.eq, self, other)
-
-
-def call(function: Any, *operands: Any) -> Traced:
-    """Apply a function that has a rule; one operand at least is a `Traced`."""
-    tracer = next(operand.tracer for operand in operands if isinstance(operand, Traced))
-    return tracer.apply(RULES[function], *operands)
 
 
 class Tracer:
@@ -265,9 +152,11 @@ class Tracer:
 
     def attribute(self, name: str, given: Traced) -> Traced:
         """Apply the rule of an attribute or method."""
-        from numjit.functor.scalars.rules import ATTRIBUTES, METHODS
-
         return self.apply(ATTRIBUTES.get(name) or METHODS[name], given)
+
+    def call(self, function: Any, *operands: Any) -> Traced:
+        """Apply the rule of a function."""
+        return self.apply(function if isinstance(function, Rule) else RULES[function], *operands)
 
     def apply(self, rule: Rule, *operands: Any) -> Traced:
         """Apply a rule to scalars and Python numbers.
@@ -293,9 +182,7 @@ class Tracer:
         return Traced(self, result, value)
 
     def _apply_dual(self, rule: Rule, operands: list[Traced]) -> Traced:
-        from numjit.functor.scalars.derivatives import derivative_of
-
-        derivative = derivative_of(rule)
+        derivative = rule.derivative
         level = max(level_of(operand.kind) for operand in operands)
         split = [self.parts(operand, level) for operand in operands]
         values = [value for value, _ in split]

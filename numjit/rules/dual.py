@@ -14,7 +14,7 @@ import hashlib
 from typing import Any
 
 from numjit.dtypes import DType
-from numjit.functor.scalars.types import (
+from numjit.rules.types import (
     Element,
     RefusalError,
     Strong,

@@ -8,23 +8,24 @@ and a fingerprint. There 1 and 3 tell which results have a gradient and by which
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit.elementwise import Elementwise
+from numjit.call.operation import operation_of
 from numjit.errors import NumjitError
+from numjit.functor.cpp.derived import DerivedCppFunctor
+from numjit.functor.derived_python import DerivedFunctor
 from numjit.functor.fingerprint import digest
+from numjit.torch.watched import WatchedOperation, derived
 
 if TYPE_CHECKING:
-    from numjit.call.build import Functor
-    from numjit.torch.by_hand import Rule
-    from numjit.torch.operator import TorchOp
+    from numjit.functor.kinds import Functor
+    from numjit.torch.rule import Rule
 
-__all__ = ["automatic_name", "defining", "install"]
+__all__ = ["NAMESPACE", "automatic_name", "defining", "gradients_of", "install"]
 
 NAMESPACE = "numjit"
 _thread = threading.local()
@@ -41,13 +42,12 @@ def defining() -> Iterator[None]:
         _thread.defines = before
 
 
-def install() -> None:
-    """Let ``torch.ops.numjit`` make the operators that it is asked for and can make."""
+def install(make: Callable[[str], bool]) -> None:
+    """Let ``torch.ops.numjit`` make the operators that it is asked for: `make` answers whether it did."""
     import torch
 
-    kind = _namespace()
-    if not isinstance(getattr(torch.ops, NAMESPACE), kind):
-        setattr(torch.ops, NAMESPACE, kind(NAMESPACE))
+    if type(getattr(torch.ops, NAMESPACE)).__name__ != "Namespace":
+        setattr(torch.ops, NAMESPACE, _namespace(make))
 
 
 def _base_name(name: str) -> str:
@@ -55,17 +55,14 @@ def _base_name(name: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_") or "functor"
 
 
-def automatic_name(operation: Elementwise) -> str:
+def automatic_name(operation: WatchedOperation) -> str:
     """Return the name of a functor's operator, which those of equal code that cannot share it extend."""
     start = f"{NAMESPACE}::{_base_name(operation.functor.name)}_{_choice_tag(operation.functor)}"
-    return f"{start}{operation._call.fingerprint[:16]}{_rule_tag(operation.rule)}"
+    return f"{start}{operation.fingerprint[:16]}{_rule_tag(operation.rule)}"
 
 
 def _choice_tag(functor: Functor) -> str:
     """Return what names the results and parameters of a derivative; there are too many choices to try."""
-    from numjit.functor.cpp.derived import DerivedCppFunctor
-    from numjit.functor.derived_python import DerivedFunctor
-
     if isinstance(functor, DerivedCppFunctor):
         outputs = functor.gradients
     elif isinstance(functor, DerivedFunctor):
@@ -79,15 +76,14 @@ def _rule_tag(rule: Rule | None) -> str:
     """Return what names a gradient written by hand; compiled graphs, also kept ones, name operators."""
     if rule is None:
         return ""
-    if not isinstance(rule.backward, Elementwise):
+    backward = operation_of(rule.backward)
+    if backward is None:
         return f"_{secrets.token_hex(6)}"  # any code: unlike every other, in other processes too
-    parts = rule.backward.fingerprint, rule.save_for_backward, rule.num_grad_inputs, rule.residuals
+    parts = backward.fingerprint, rule.save_for_backward, rule.num_grad_inputs, rule.residuals
     return f"_{digest(*parts)[:12]}"
 
 
-@functools.cache
-def _namespace() -> Any:
-    """Return the class of the namespace, made when torch is first needed."""
+def _namespace(make: Callable[[str], bool]) -> Any:
     import torch
 
     class Namespace(torch._ops._OpNamespace):  # type: ignore[misc]
@@ -99,39 +95,24 @@ def _namespace() -> Any:
             try:
                 return super().__getattr__(name)
             except AttributeError:
-                if getattr(_thread, "defines", False) or name.startswith("_") or not _make(name):
+                if getattr(_thread, "defines", False) or name.startswith("_") or not make(name):
                     raise
             return super().__getattr__(name)
 
-    return Namespace
+    return Namespace(NAMESPACE)
 
 
-def _make(name: str) -> bool:
-    """Register the operator of a gradient by its name; answers whether it is one."""
-    from numjit.torch.operator import opaque_op, registered
+def gradients_of(
+    operation: WatchedOperation, patterns: Sequence[str], name: str
+) -> Iterator[tuple[WatchedOperation, list[str]]]:
+    """Yield the gradients of a registered operation whose own operators would have a name.
 
-    for operator in registered():
-        for gradient, patterns in _gradients(operator, name):
-            made = opaque_op(gradient)
-            for pattern in patterns:
-                made.overload(pattern)
-            if made.name == f"{NAMESPACE}::{name}":
-                return True
-    return False
-
-
-def _gradients(operator: TorchOp, name: str) -> Iterator[tuple[Elementwise, list[str]]]:
-    """Yield the gradients of an operator whose own operators would have a name.
-
-    With each come the overloads that calls like those of `operator` need: the gradients of its results are
+    With each come the overloads that calls like those by `patterns` need: the gradients of its results are
     tensors.
     """
-    from numjit.torch import autograd
-
-    operation = operator.functor
     if operation.rule is not None:
-        backward = operation.rule.backward
-        if isinstance(backward, Elementwise) and _names(automatic_name(backward), name):
+        backward = operation_of(operation.rule.backward)
+        if isinstance(backward, WatchedOperation) and _names(automatic_name(backward), name):
             yield backward, []
         return
     own = operation.functor.name if operation.functor.name.isidentifier() else "functor"
@@ -144,14 +125,14 @@ def _gradients(operator: TorchOp, name: str) -> Iterator[tuple[Elementwise, list
     outputs, active = (int(number, 16) for number in said.groups())
     kept = tuple(bool(outputs >> k & 1) for k in range(len(signature.outputs)))
     try:
-        gradient = autograd.derived(
+        gradient = derived(
             operation, "vjp", tuple(k for k in range(len(signature.parameters)) if active >> k & 1), kept
         )
     except NumjitError:
         return
     if _names(automatic_name(gradient), name):
         more = "T" * sum(kept)
-        yield gradient, [p[:count] + more + p[count:] for p in operator.patterns]
+        yield gradient, [p[:count] + more + p[count:] for p in patterns]
 
 
 def _names(full: str, name: str) -> bool:

@@ -8,6 +8,7 @@ counts.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,10 +18,8 @@ from numba.core.errors import TypingError
 from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.errors import PromotionError
-from numjit.functor.scalars import diagnosis
-from numjit.functor.signature import ArgumentType, Parameter
 from numjit.semantics import promotion
-from numjit.semantics.category import Category
+from numjit.semantics.category import ArgumentType, Category
 
 __all__ = [
     "Element",
@@ -28,10 +27,9 @@ __all__ = [
     "Strong",
     "argument_type",
     "combine",
-    "is_declared",
     "native_type",
     "number_kind",
-    "parameter_type",
+    "refusals",
     "representation",
     "result_element",
     "unwrap",
@@ -60,8 +58,19 @@ class RefusalError(TypingError):  # type: ignore[misc]
     """An operation that torch refuses or numjit cannot compile; the message is shown to the user."""
 
     def __init__(self, message: str) -> None:
-        diagnosis.note(message)
+        refusals().append(message)
         super().__init__(message)
+
+
+_recent = threading.local()
+
+
+def refusals() -> list[str]:
+    """Return why rules refused in this thread: Numba buries it among the reports of its own candidates."""
+    if not hasattr(_recent, "refusals"):
+        _recent.refusals = []
+    found: list[str] = _recent.refusals
+    return found
 
 
 def native_type(dtype: DType) -> Any:
@@ -83,7 +92,7 @@ class Strong(types.Type):  # type: ignore[misc]
         its own overloads (``max`` of a tuple, say) in contexts that are not numjit's.
     """
 
-    #: 0 for elements; higher for duals (`numjit.functor.scalars.dual`), which carry derivatives.
+    #: 0 for elements; higher for duals (`numjit.rules.dual`), which carry derivatives.
     level: int = 0
 
     def __init__(self, dtype: DType, category: Category, default_dtype: DType, name: str) -> None:
@@ -190,19 +199,3 @@ def representation(kind: Any) -> DType:
     if isinstance(kind, Strong):
         return kind.dtype.compute
     return _BY_NATIVE[unwrap(kind)]
-
-
-def is_declared(parameter: Parameter) -> bool:
-    """Whether a parameter is annotated with a dtype or type variable."""
-    return parameter.dtype is not None or parameter.variable is not None
-
-
-def parameter_type(parameter: Parameter, dtype: DType, argument: ArgumentType, default_dtype: DType) -> Any:
-    """Return the Numba type of a parameter: a weak number, or a strong element."""
-    if is_declared(parameter):  # a declared type counts in full, whatever was passed
-        return Element(dtype, zero_dim=False, default_dtype=default_dtype)
-    if argument.category is Category.NUMBER and dtype is not dtypes.uint64:
-        return native_type(dtype)
-    if argument.category is Category.NUMBER:  # Numba's uint64 + int64 is a float64
-        return Element(dtype, zero_dim=True, default_dtype=default_dtype)
-    return Element(dtype, argument.category is Category.ZERO_DIM, default_dtype)

@@ -1,8 +1,9 @@
 """Rules: how one operation on scalars is typed, in what dtype it is computed, and how it is emitted.
 
-The building blocks of the tables `numjit.functor.scalars.rules` (Python's own operators and functions)
-and `numjit.functor.scalars.torch_rules` (``numjit.math``): the class, the *domains* that operations
-compute in, and the emissions that only call an `Emitter` method.
+A rule promotes its operands as torch does, moves the common dtype into the *domain* that the operation
+computes in (``math.exp`` of integers: the default dtype), emits the operation on compute-type values, and
+names the result's dtype. Both Numba targets are served by the same rules. With the class these are the
+domains, and the emissions that only call an `Emitter` method.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from numba.core import types
 from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.functor.scalars.lowering import Emitter
-from numjit.functor.scalars.types import (
+from numjit.rules.torch_text import Code
+from numjit.rules.traced import Derivative
+from numjit.rules.types import (
     Element,
     RefusalError,
     Strong,
@@ -29,8 +32,7 @@ from numjit.functor.scalars.types import (
     representation,
     result_element,
 )
-from numjit.functor.signature import ArgumentType
-from numjit.semantics.category import Category
+from numjit.semantics.category import ArgumentType, Category
 
 __all__ = [
     "Domain",
@@ -42,9 +44,9 @@ __all__ = [
     "as_real",
     "as_stored",
     "complex_floating",
+    "emitted",
     "floating",
     "folded",
-    "formula",
     "identity",
     "integral",
     "integral_or_bool",
@@ -59,6 +61,7 @@ __all__ = [
     "python_real",
     "real_floating",
     "real_number",
+    "real_only",
     "refuse",
     "rounding",
     "simple",
@@ -90,6 +93,9 @@ def as_stored(dtype: DType) -> DType:
     return dtype
 
 
+NO_DERIVATIVE = Derivative()
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rule:
     """How one operation on scalars is typed and emitted.
@@ -116,6 +122,10 @@ class Rule:
         Whether one plain number gives an int, as Python's ``floor`` does, where an element keeps its dtype.
     sees
         What `emit` is told of the domain: its compute dtype, unless the stored dtype matters.
+    derivative
+        How tangents follow.
+    code
+        The operation over torch tensors, or None where torch has nothing for it.
     """
 
     name: str
@@ -128,6 +138,8 @@ class Rule:
     numbers: Domain | None = None
     whole: bool = False
     sees: Callable[[DType], DType] = as_compute
+    derivative: Derivative = NO_DERIVATIVE
+    code: Code | None = None
 
     def resolve(self, kinds: Sequence[Any]) -> tuple[DType, Any]:
         """Return the domain and the result's type for operands of Numba types `kinds`.
@@ -319,6 +331,13 @@ def real_floating(name: str, element: Element, kinds: Sequence[Any]) -> DType:  
     return promote_with(element, dtypes.float64)
 
 
+def real_only(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
+    """Compute in the promoted dtype, which is a real float: torch does not convert integers here."""
+    if not element.dtype.is_floating:
+        raise refuse(name, element.dtype, "convert to a float first, float(x)")
+    return element.dtype
+
+
 def complex_floating(name: str, element: Element, kinds: Sequence[Any]) -> DType:  # noqa: ARG001
     """Compute in complex numbers."""
     return promote_with(element, dtypes.complex128)
@@ -348,7 +367,7 @@ def folded(method: Callable[..., Any], *before: Any) -> Emit:
     return emit
 
 
-def formula(function: Callable[..., Any]) -> Emit:
+def emitted(function: Callable[..., Any]) -> Emit:
     """Emit a function ``(emitter, dtype, *operands)``."""
 
     def emit(emitter: Emitter, dtype: DType, values: Sequence[Any], literals: Sequence[Any]) -> Any:  # noqa: ARG001

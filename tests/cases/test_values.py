@@ -1,0 +1,231 @@
+"""Functions that numjit computes itself: one formula for C++ and Python, exact on a grid of edges."""
+
+import math
+
+import mpmath as mp
+import numpy
+import pytest
+import torch
+
+import numjit
+from numjit.functor.scalars import special
+from tests.support.emitted import evaluated
+
+INF = math.inf
+EDGES = [
+    0.0, 5e-324, 1e-310, 1e-305, 1e-300, 1e-200, 1e-100, 1e-40, 1e-38, 1e-20, 1e-17, 1e-16, 1e-14, 1e-10,
+    1e-8, 1e-5,
+    1e-3, 0.01, 0.03, 0.0624, 0.0626, 0.1, 0.25, 0.3, 0.4999, 0.5001, 0.7, 0.75, 0.9, 0.99, 0.99999,
+    1 - 1e-10, 1 - 2.0**-24, 1 - 2.0**-53, 1.0, 1 + 1e-10,
+    1.25, 1.4616321, 1.46163, 1.47, 1.5, 1.75, 1.9, 1.999, 2.0, 2.5, 3.0, 5.0, 7.3331, 8.0, 8.01, 9.5,
+    9.9999, 10.0, 12.77, 20.0, 25.0, 26.7123, 30.0, 38.4, 60.0, 100.0, 170.5, 1e3, 1e5, 1e8, 1e15, 1e17,
+    1e38, 1e100, 1e300, INF,
+]  # fmt: skip
+EDGES += [-x for x in EDGES] + [math.nan] + numpy.linspace(-10, 10, 241).tolist()
+EDGES += numpy.linspace(-0.9999, 0.9999, 101).tolist() + numpy.logspace(-6, 4, 120).tolist()
+EDGES += numpy.linspace(-60, 60, 161).tolist()
+
+
+def _erfinv(x):
+    if abs(x) >= 1:
+        return mp.sign(x) * mp.inf if abs(x) == 1 else mp.nan
+    return mp.erfinv(x)
+
+
+def _erfcinv(x):
+    if not 0 < x < 2:
+        return {0: mp.inf, 2: -mp.inf}.get(x, mp.nan)
+    with mp.workdps(360):
+        return mp.erfinv(1 - x)
+
+
+def _erfcx(x):
+    if x > 1e5:
+        return 1 / (mp.sqrt(mp.pi) * x)
+    return mp.inf if x < -30 else mp.exp(x * x) * mp.erfc(x)
+
+
+def _rsqrt(x):
+    return mp.nan if x < 0 else mp.inf if x == 0 else 1 / mp.sqrt(x)
+
+
+def _rcbrt(x):
+    if x == 0:
+        return mp.inf
+    return mp.mpf(0) if mp.isinf(x) else mp.sign(x) / mp.cbrt(abs(x))
+
+
+def _digamma(x):
+    if x == 0:
+        return -mp.inf
+    if x == -mp.inf or (x < 0 and x == mp.floor(x)):
+        return mp.nan
+    return mp.digamma(x) if x < 1e50 else mp.log(x)
+
+
+def _trigamma(x):
+    if x == -mp.inf:
+        return mp.nan
+    if x <= 0 and x == mp.floor(x):
+        return mp.inf
+    return mp.psi(1, x) if x < 1e50 else 1 / x
+
+
+def _bessel(order):
+    def exact(x):
+        if abs(x) > 1e4:
+            return mp.inf if order == 0 else mp.sign(x) * mp.inf
+        return mp.besseli(order, x)
+
+    return exact
+
+
+def _sinc(x):
+    if mp.isinf(x):
+        return mp.nan
+    return mp.mpf(1) if x == 0 else mp.sin(mp.pi * x) / (mp.pi * x)
+
+
+#: By C++ name: the formula, the exact value, and the units in the last place that a value may be off.
+FUNCTIONS = {
+    "rsqrt": (special.rsqrt, _rsqrt, 2),
+    "rcbrt": (special.rcbrt, _rcbrt, 3),
+    "exp10": (
+        special.exp10,
+        lambda x: mp.power(10, x) if abs(x) < 400 else (mp.inf if x > 0 else mp.mpf(0)),
+        2,
+    ),
+    "sinpi": (special.sinpi, lambda x: mp.nan if mp.isinf(x) else mp.sinpi(x), 2),
+    "cospi": (special.cospi, lambda x: mp.nan if mp.isinf(x) else mp.cospi(x), 2),
+    "erfinv": (special.erfinv, _erfinv, 3),
+    "erfcx": (special.erfcx, _erfcx, 3),
+    "erfcinv": (special.erfcinv, _erfcinv, 3),
+    "normcdf": (special.normcdf, lambda x: mp.ncdf(x) if abs(x) < 1e5 else mp.mpf(x > 0), 3),
+    "normcdfinv": (special.normcdfinv, lambda x: -mp.sqrt(2) * _erfcinv(2 * x), 3),
+    "cyl_bessel_i0": (special.i0, _bessel(0), 5),
+    "cyl_bessel_i1": (special.i1, _bessel(1), 10),
+    "numjit::digamma": (special.digamma, _digamma, 5),
+    "numjit::trigamma": (special.trigamma, _trigamma, 5),
+    "numjit::sinc": (special.sinc, _sinc, 2),
+}
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+
+
+def edges_of(dtype):
+    return torch.tensor(EDGES, dtype=torch.float64).to(dtype)
+
+
+def cpp_values(name, *operands):
+    letters = "xyz"[: len(operands)]
+    declared = ", ".join(f"T {letter}" for letter in letters)
+    text = f"template <typename T> T f({declared}) {{ return {name}({', '.join(letters)}); }}"
+    return numjit.elementwise(text)(*operands).cpu()
+
+
+def is_near(found, wanted, ulps, info, slack):
+    if found == wanted or (found != found and wanted != wanted):
+        return True
+    if not (math.isfinite(found) and math.isfinite(wanted)):
+        return False
+    return abs(found - wanted) <= ulps * info.eps * max(abs(wanted), info.smallest_normal) + slack
+
+
+def slack_of(name, x, dtype):
+    """Return what a value may be off besides: where pi * x is rounded, times the slope there."""
+    eps = torch.finfo(dtype).eps
+    if name == "numjit::sinc":
+        return eps * 4
+    if name == "numjit::digamma" and x <= -1:  # the cotangent near its poles, and zeros
+        return eps * 4 * (1 + (math.pi / math.sin(math.pi * math.fmod(x, 1.0))) ** 2 * abs(x))
+    if name == "numjit::digamma":
+        return eps if 1.4 < x < 1.5 else 4 * eps if x < 0 else 0.0
+    return 0.0
+
+
+@DTYPES
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_both_languages_are_exact_to_some_units(name, dtype, device):
+    function, exact, ulps = FUNCTIONS[name]
+    x = edges_of(dtype)
+    ulps = ulps if device == "cpu" else max(ulps, 8)  # CUDA's own function
+    found = {"C++": cpp_values(name, x.to(device)).tolist()}
+    if device == "cpu":
+        found["LLVM"] = evaluated(function, x.numpy()).tolist()
+    info = torch.finfo(dtype)
+    wrong = []
+    with mp.workdps(40):
+        for k, number in enumerate(x.tolist()):
+            wanted = float(exact(mp.mpf(number))) if number == number else math.nan
+            rounded = torch.tensor(wanted, dtype=torch.float64).to(dtype).item()
+            slack = slack_of(name, number, dtype) if math.isfinite(number) and math.isfinite(rounded) else 0.0
+            wrong += [
+                (language, number, values[k], rounded)
+                for language, values in found.items()
+                if number or not math.copysign(1, number) < 0  # mpmath has no -0
+                if not is_near(values[k], rounded, ulps, info, slack)
+            ]
+    assert not wrong
+
+
+@DTYPES
+def test_zeros_have_their_signs(dtype, device):
+    zeros = torch.tensor([0.0, -0.0], dtype=dtype)
+    odd = {"erfinv", "sinpi", "cyl_bessel_i1"}
+    poles = {"rcbrt": [INF, -INF], "numjit::digamma": [-INF, INF], "rsqrt": [INF, -INF]}
+    for name, (function, _, _) in FUNCTIONS.items():
+        values = [cpp_values(name, zeros.to(device))]
+        if device == "cpu":
+            values.append(torch.from_numpy(evaluated(function, zeros.numpy())))
+        for found in values:
+            if name in odd:
+                assert torch.equal(found, zeros), name
+                assert torch.signbit(found).tolist() == [False, True], name
+            elif name in poles:
+                assert found.tolist() == poles[name], name
+            else:
+                assert found[0] == found[1], name
+
+
+@DTYPES
+def test_both_languages_give_the_same_of_two_operands(dtype):
+    x, y = torch.cartesian_prod(*[edges_of(dtype)[:160:3]] * 2).T.contiguous()
+    for name, function in {"xlogy": special.xlogy, "logaddexp": special.logaddexp}.items():
+        found = cpp_values(f"numjit::{name}", x, y)
+        info = torch.finfo(dtype)  # logaddexp is 0 where terms of size 1 cancel
+        least = info.eps if name == "logaddexp" else info.tiny
+        for wanted in (
+            torch.from_numpy(evaluated(function, x.numpy(), y.numpy())),
+            getattr(torch, name)(x, y),
+        ):
+            torch.testing.assert_close(found, wanted, rtol=4 * info.eps, atol=least, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["erfinv", "digamma", "i0"])
+def test_python_numbers_are_exact_to_some_units(name):
+    _, exact, _ = FUNCTIONS[{"digamma": "numjit::digamma", "i0": "cyl_bessel_i0"}.get(name, name)]
+    numbers = {"erfinv": numpy.linspace(-0.9999, 0.9999, 301), "digamma": numpy.logspace(-6, 4, 400)}
+    for number in numbers.get(name, numpy.linspace(-60, 60, 481)).tolist():
+        with mp.workdps(30):
+            wanted = float(exact(mp.mpf(number)))
+        assert getattr(numjit.math, name)(number) == pytest.approx(wanted, rel=2e-14, abs=2e-15)
+
+
+def test_erfinv_is_torchs():
+    x = torch.logspace(-300, -0.001, 4001, dtype=torch.float64)
+    torch.testing.assert_close(cpp_values("erfinv", x), torch.erfinv(x), rtol=4e-15, atol=0)
+
+
+def test_functions_of_namespace_numjit_take_any_numbers(device):
+    text = "template <typename T> void f(T x, double& a, float& b, double& c) { a = numjit::digamma(x); b = numjit::xlogy(2.0f, 3.0f); c = numjit::xlogy(2.0f, 3); }"  # noqa: E501
+    found = numjit.elementwise(text)(torch.tensor([3], dtype=torch.int32, device=device))
+    wanted = [1 - 0.5772156649015329 + 0.5, float(2 * torch.log(torch.tensor(3.0))), 2 * math.log(3)]
+    assert [one.item() for one in found] == pytest.approx(wanted, rel=1e-7)
+    assert found[0].item() == pytest.approx(wanted[0], rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ["cyl_bessel_i0", "numjit::digamma"])
+def test_what_has_no_derivative_is_refused_and_not_taken_for_a_constant(name):
+    x = torch.tensor([1.5], requires_grad=True)
+    operation = numjit.elementwise(f"template <typename T> T f(T x) {{ return {name}(x); }}")
+    with pytest.raises(numjit.NumjitError):
+        operation(x).sum().backward()
