@@ -20,7 +20,7 @@ import numjit
 from numjit.ground import apart
 from tests.cases import ROOT, both_kinds, environment, run_python
 
-SECONDS = float(os.environ.get("NUMJIT_STRESS_SECONDS", "1"))
+SECONDS = float(os.environ.get("NUMJIT_STRESS_SECONDS", "0.5"))
 fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 needs_numba_cuda = pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed"
