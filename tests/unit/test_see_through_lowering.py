@@ -14,6 +14,7 @@ from numjit.torch.meta import argument_types
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.lowering import lower
 from tests.support.math_cases import BINARY, UNARY, values_of
+from tests.support.tiers import pairs
 
 INTEGERS = ["int8", "uint8", "int32", "int64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -97,15 +98,23 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators_agree_exactly(name):
-    operation = numjit.elementwise(OPERATORS[name])
-    for dtype in ("int8", "bfloat16", "float32"):
-        assert_same(operation, operand(dtype), operand(dtype, seed=1))
-    assert_same(operation, operand("int32"), operand("float16", seed=1))
-    assert_same(operation, operand("uint8"), operand("int8", seed=1))
-    assert_same(operation, operand("int32"), operand("float64", 1, seed=1)[0])  # 0-dim
-    assert_same(operation, operand("int32"), 2.5)
+#: By the dtype of the first operand (and what tells it from another), the second one.
+OPERANDS = {
+    "int8": operand("int8", seed=1),
+    "bfloat16": operand("bfloat16", seed=1),
+    "float32": operand("float32", seed=1),
+    "int32": operand("float16", seed=1),
+    "uint8": operand("int8", seed=1),
+    "int32 and 0-dim": operand("float64", 1, seed=1)[0],
+    "int32 and number": 2.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [*pairs(OPERATORS, list(OPERANDS)[:4]), *pairs(OPERATORS, list(OPERANDS)[4:])]
+)
+def test_operators_agree_exactly(name, first):
+    assert_same(numjit.elementwise(OPERATORS[name]), operand(first.split()[0]), OPERANDS[first])
 
 
 INTEGER_OPERATORS = {
