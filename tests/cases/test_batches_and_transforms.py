@@ -11,7 +11,7 @@ from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 import numjit
 from numjit.errors import OutputError
 from tests.cases import KINDS, both_kinds, pair
-from tests.support.tiers import pairs
+from tests.support.tiers import mostly_slow, pairs
 
 WAVE = pair(
     lambda x, y, *, a=2.0: a * math.tanh(x) * y + x * x,
@@ -151,7 +151,7 @@ def test_dual_tensors_also_where_the_warm_path_was_taken(kind, operands):
     torch.testing.assert_close(tangent, want, rtol=1e-12, atol=1e-14)
 
 
-@both_kinds
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, lambda kind: kind == "python"))
 def test_gradcheck_of_every_mode(kind, operands):
     x, y = (x.clone().requires_grad_() for x in operands)
     assert torch.autograd.gradcheck(

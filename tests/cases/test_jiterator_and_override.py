@@ -461,8 +461,7 @@ def _additions(x, y, whole, half):
     }
 
 
-@ways
-@pytest.mark.parametrize("kind", ["jiterator", "c++", "python"])
+@pytest.mark.parametrize(("kind", "way"), pairs(["jiterator", "c++", "python"], [registered, overridden]))
 def test_g3_add_with_wrapped_numbers(kind, way, device):
     made = {
         "jiterator": create_jit_fn(SUM, alpha=1),
