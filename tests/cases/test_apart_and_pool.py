@@ -18,9 +18,10 @@ import torch
 
 import numjit
 from numjit.ground import apart
-from tests.cases import ROOT, both_kinds, environment, run_python
+from tests.cases import KINDS, ROOT, both_kinds, environment, run_python
+from tests.support.tiers import mostly_slow, pairs
 
-SECONDS = float(os.environ.get("NUMJIT_STRESS_SECONDS", "1"))
+SECONDS = float(os.environ.get("NUMJIT_STRESS_SECONDS", "0.5"))
 fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 needs_numba_cuda = pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed"
@@ -173,9 +174,10 @@ FIRST = """
 """
 
 
-@both_kinds
-@pytest.mark.parametrize("way", ["cpu", pytest.param("9.0", marks=needs_numba_cuda), "compiled"])
+@pytest.mark.parametrize(("way", "kind"), pairs(["cpu", "9.0", "compiled"], KINDS))
 def test_interrupted_first_calls_leave_the_process_whole(kind, way, tmp_path):
+    if way == "9.0":
+        pytest.importorskip("numba_cuda")
     seed = random.Random(f"{kind} {way}").randrange(1000)
     assert process(FIRST, kind, SECONDS, seed, way, NUMJIT_CACHE_DIR=tmp_path) == "whole"
 
@@ -305,7 +307,7 @@ def test_a_fork_waits_for_what_runs_apart():
 
 
 @fork
-@both_kinds
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, lambda kind: kind == "python"))
 def test_children_forked_while_other_threads_compile_compute(kind, tmp_path):
     assert process(FORKS, kind, SECONDS, 3, NUMJIT_CACHE_DIR=tmp_path) == "[0] []"
 

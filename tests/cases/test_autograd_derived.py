@@ -18,12 +18,10 @@ IN_CPP = {
     "until",
     "polar",
 }
+PRODUCT = [(case, kind) for case in CASES for kind in KINDS]
 cases_of_both_kinds = pytest.mark.parametrize(
     ("case", "kind"),
-    mostly_slow(
-        [(case, kind) for case in CASES for kind in KINDS],
-        lambda pair: pair[1] == "python" or pair[0].name in IN_CPP,
-    ),
+    mostly_slow(PRODUCT, lambda pair: pair[1] == "python" or pair[0].name in IN_CPP),
     ids=str,
 )
 
@@ -57,7 +55,7 @@ def test_first_and_second_derivatives(case, kind, device):
         torch.testing.assert_close(a, torch.zeros_like(a) if b is None else b, rtol=1e-9, atol=1e-9)
 
 
-@cases_of_both_kinds
+@pytest.mark.parametrize(("case", "kind"), mostly_slow(PRODUCT, lambda pair: pair[0].name in IN_CPP), ids=str)
 def test_gradcheck(case, kind, device):
     operation, operands = case.operation(kind), points(case.domains, device)
     assert torch.autograd.gradcheck(operation, operands)

@@ -184,7 +184,7 @@ def test_one_tensor_twice(kind, device):
 # -------------------------------------------------------------------------------------- scalars, numbers
 
 
-@both_kinds
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, lambda kind: kind == "python"))
 def test_keyword_scalars_given_as_tensors(kind, device):
     x, alpha, power = leaf(3, 4, device=device), leaf(device=device), leaf(device=device, seed=5)
 
@@ -250,7 +250,7 @@ def test_only_the_gradients_that_are_needed_are_computed(kind, device):
     assert y.grad is not None
 
 
-@both_kinds
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, lambda kind: kind == "python"))
 def test_several_results_of_which_some_are_used(kind, device):
     x, y = leaf(5, device=device), leaf(5, device=device, seed=1)
     product, larger, mixed = THREE[kind](x, y)

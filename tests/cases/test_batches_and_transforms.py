@@ -10,7 +10,8 @@ from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 import numjit
 from numjit.errors import OutputError
-from tests.cases import both_kinds, pair
+from tests.cases import KINDS, both_kinds, pair
+from tests.support.tiers import mostly_slow, pairs
 
 WAVE = pair(
     lambda x, y, *, a=2.0: a * math.tanh(x) * y + x * x,
@@ -65,8 +66,7 @@ TRANSFORMS = {
 }
 
 
-@both_kinds
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize(("name", "kind"), pairs(TRANSFORMS, KINDS))
 def test_transforms_give_what_they_give_torch_s_operators(kind, name, operands):
     got = torch.utils._pytree.tree_leaves(TRANSFORMS[name](WAVE[kind])(*operands))
     want = torch.utils._pytree.tree_leaves(TRANSFORMS[name](reference)(*operands))
@@ -151,7 +151,7 @@ def test_dual_tensors_also_where_the_warm_path_was_taken(kind, operands):
     torch.testing.assert_close(tangent, want, rtol=1e-12, atol=1e-14)
 
 
-@both_kinds
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, lambda kind: kind == "python"))
 def test_gradcheck_of_every_mode(kind, operands):
     x, y = (x.clone().requires_grad_() for x in operands)
     assert torch.autograd.gradcheck(

@@ -13,6 +13,7 @@ import numjit
 from numjit.cpu import cpp_loop
 from numjit.errors import CompilationError, FunctorError
 from tests.cases import holds, same
+from tests.support.tiers import mostly_slow
 
 
 def both_layouts(functor, x, expected):
@@ -100,8 +101,11 @@ def test_e4_complex_arguments_and_mathematics(device):
 
 @pytest.mark.parametrize(
     "name",
-    ["s", "l", "N", "idx", "data", "main_", "numjit_functor", "out", "x0", "abi", "value", "i", "rank", "T0",
-     "run", "start", "stride", "std_", "load"],
+    mostly_slow(
+        ["s", "l", "N", "idx", "data", "main_", "numjit_functor", "out", "x0", "abi", "value", "i", "rank",
+         "T0", "run", "start", "stride", "std_", "load"],
+        lambda name: name in ("numjit_functor", "out", "value", "T0", "run", "stride", "load"),
+    ),
 )  # fmt: skip
 def test_e6_any_name_of_a_functor(name, device):
     text = f"template <typename T> T {name}(T a, T b) {{ return a + T(2) * b; }}"

@@ -226,10 +226,14 @@ NAMES = sorted(set(keyword.kwlist) - {"and", "break", "class", "continue", "else
 
 
 def test_parameters_may_be_called_as_pythons_keywords_are(x):
+    parameters = ", ".join(f"T {name}" for name in NAMES)
+    total = " + ".join(f"T({2**k}) * {name}" for k, name in enumerate(NAMES))
+    functor = numjit.elementwise(f"template <typename T> T f({parameters}) {{ return {total}; }}")
+    digits = torch.arange(2 ** len(NAMES) - 1, 0, -(2**18) - 7, dtype=torch.float64, device=x.device)
+    operands = [(digits.long() >> k & 1).double() for k in range(len(NAMES))]
+    same(functor(*operands), digits)
     for name in NAMES:
-        text = f"template <typename T> T f(T {name}, T y) {{ return {name} - y; }}"
-        same(numjit.elementwise(text)(x, x + 1), torch.full_like(x, -1))
-        create_jit_fn(text)
+        create_jit_fn(f"template <typename T> T f(T {name}, T y) {{ return {name} - y; }}")
     text = "template <typename T> T f(T in, T lambda) { return in * lambda; }"
     functor = numjit.elementwise(text, scalars={"lambda": 2.0})
     assert str(functor.__signature__) == "(in_, *, lambda_=2.0, out=None)"

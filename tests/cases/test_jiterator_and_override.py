@@ -23,6 +23,7 @@ from numjit.errors import ArgumentError, FunctorError
 from numjit.jiterator import create_jit_fn, create_multi_output_jit_fn
 from numjit.torch.override import OverrideError
 from tests.cases import exact, run_python, same
+from tests.support.tiers import pairs
 
 DISPATCH_KEY = {"cpu": "CPU", "cuda": "CUDA"}
 SCALED = "template <typename T> T scaled(T x, T alpha) { return alpha * x; }"
@@ -402,13 +403,15 @@ def test_g1_gelu(make, way, device):
     assert torch.equal(F.gelu(x, approximate="tanh"), before[1])
 
 
-@ways
-@makers
 @pytest.mark.parametrize(
-    ("left", "right"),
-    [("float32", "float32"), ("complex64", "float32"), ("float32", "float64"), ("int64", "float16")],
+    ("dtypes", "how"),
+    pairs(
+        [("float32", "float32"), ("complex64", "float32"), ("float32", "float64"), ("int64", "float16")],
+        list(itertools.product([create_jit_fn, numjit.elementwise], [registered, overridden])),
+    ),
 )
-def test_g2_where_inverted(make, way, left, right, device):
+def test_g2_where_inverted(dtypes, how, device):
+    (left, right), (make, way) = dtypes, how
     c = torch.tensor([True, False, True], device=device)
     a = torch.tensor([1, 2, 3], device=device).to(getattr(torch, left))
     b = torch.tensor([-1.5, -2.5, -3.5], device=device).to(getattr(torch, right))
@@ -458,8 +461,7 @@ def _additions(x, y, whole, half):
     }
 
 
-@ways
-@pytest.mark.parametrize("kind", ["jiterator", "c++", "python"])
+@pytest.mark.parametrize(("kind", "way"), pairs(["jiterator", "c++", "python"], [registered, overridden]))
 def test_g3_add_with_wrapped_numbers(kind, way, device):
     made = {
         "jiterator": create_jit_fn(SUM, alpha=1),

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 
 import pytest
@@ -18,6 +17,7 @@ import torch
 
 import numjit
 from tests.cases import ADD, INCREMENT, ROOT, SQUARE, both_kinds, environment, run_python, same
+from tests.support.threads import in_threads
 
 #: Two functors of each kind; prints results, then the modules and warnings that matter.
 PROGRAM = """
@@ -199,24 +199,15 @@ def test_f11_eight_threads_call_a_new_functor(kind, device, compilations):
     }[kind]
     x = torch.arange(100_000.0, device=device)
     wanted = x * 11 + 3
-    gate, wrong = threading.Barrier(8), []
 
-    def work():
-        gate.wait()
+    def work(_):
         for _ in range(5):
             result = functor(x)
             if device == "cuda":
                 torch.cuda.synchronize()
-            if not torch.equal(result, wanted):
-                wrong.append(result)
+            assert torch.equal(result, wanted)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=240)
-        assert not thread.is_alive()
-    assert not wrong
+    in_threads(work, range(8))
     assert len(compilations) == 1
 
 
@@ -226,18 +217,13 @@ def test_different_functors_in_several_threads(device):
         for k in range(4, 8)
     ]
     x = torch.arange(1000.0, device=device)
-    wrong = []
 
-    def work(functor, k):
-        wrong.extend(k for _ in range(3) if not torch.equal(functor(x), x + k))
+    def work(functor_and_number):
+        functor, k = functor_and_number
+        for _ in range(3):
+            assert torch.equal(functor(x), x + k)
 
-    threads = [threading.Thread(target=work, args=pair) for pair in functors]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=240)
-        assert not thread.is_alive()
-    assert not wrong
+    in_threads(work, functors)
 
 
 def _plus(k):

@@ -177,6 +177,7 @@ def on_the_cpu(device):
         pytest.skip("the program makes CPU tensors")
 
 
+@pytest.mark.slow
 def test_a_program_without_python_runs_a_seen_through_functor(packages, program, device):
     on_the_cpu(device)
     linked = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
@@ -189,6 +190,7 @@ def test_a_program_without_python_runs_a_seen_through_functor(packages, program,
     torch.testing.assert_close(found, Seen()(*operands("cpu")).flatten(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_program_without_python_names_the_operator_that_it_lacks(packages, program, device):
     on_the_cpu(device)
     done = run_program(program, packages[Opaque][0])

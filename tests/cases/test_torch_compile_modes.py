@@ -207,6 +207,7 @@ print("hits", torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"]
 """
 
 
+@pytest.mark.slow
 def test_a_backward_from_torch_s_cache(device, tmp_path):
     """It names operators of gradients, which the process that takes it from the disk has not made."""
     folders = {"TORCHINDUCTOR_CACHE_DIR": tmp_path, "TORCHINDUCTOR_AUTOGRAD_CACHE": 1}

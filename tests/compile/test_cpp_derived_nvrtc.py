@@ -15,6 +15,7 @@ from numjit.functor.cpp.source import device_source
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 from numjit.toolchain import nvrtc
+from tests.compile.test_nvrtc_and_nvjitlink import COMPLEX
 from tests.support.derived_rules import KINKS, grouped
 from tests.support.rule_rows import ALIKE, cpp_functor, groups
 
@@ -136,17 +137,6 @@ def test_second_order_has_no_superfluous_instruction():
     # d (2 x g) / dx times its gradient, and d (2 x g) / dg times it.
     ptx = linked_ptx(derive_cpp(first, "vjp", (0, 1), (True,)))
     assert len(instructions(ptx)) <= 4, ptx
-
-
-COMPLEX = """template <typename T> T f(T z) {
-  T w = std::exp(z) + std::log(z) + std::log2(z) + std::log10(z) + std::pow(z, z) + std::pow(z, 2) + pow(2.0, z);
-  w += std::sqrt(z) + sin(z) + cos(z) + std::tan(z) + std::asin(z) + std::acos(z) + std::atan(z) + std::sinh(z);
-  w *= std::cosh(z) - std::tanh(z) - std::asinh(z) - std::acosh(z) - std::atanh(z) - std::conj(z) - std::proj(z);
-  w /= std::polar(std::abs(z), std::arg(z)) + std::norm(z) + std::real(z) + std::imag(z) + T(2) + T(1, 2.0);
-  w -= 2 * z + 2.0 * z + z * 2.0f + z / 2 + 1 / z + (z - 1.0) + (1 - z) + (-z) + (+z);
-  if (z == w || z != 1 || T(0) == z) w = 0;
-  return w == T(0) ? z : w;
-}"""
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

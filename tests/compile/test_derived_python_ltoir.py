@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import pytest
@@ -18,6 +17,7 @@ from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
 from numjit.rules.table import RULES
 from numjit.semantics.category import Category
 from numjit.toolchain.nvjitlink import link
+from tests.compile.test_device_ltoir import gelu, gelu_tanh, softplus
 from tests.support.tiers import mostly_slow
 
 CC = (9, 0)
@@ -40,24 +40,12 @@ def arithmetic(ptx):
     return [name.partition(".")[0] for name in found]
 
 
-def gelu(x):
-    return 0.5 * x * (1 + math.erf(x * 0.7071067811865476))
-
-
-def gelu_tanh(x):
-    return 0.5 * x * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
-
-
 def powers(x):
     total, power = 0.0, 1.0
     for i in range(4):
         power = power * x
         total = total + power / (i + 1)
     return total
-
-
-def softplus(x):
-    return math.log1p(math.exp(-abs(x))) + max(x, 0)
 
 
 FUNCTORS = [gelu, gelu_tanh, powers, softplus, lambda x: x if x > 0 else 0.01 * x, lambda x: x**2 + x**-1]

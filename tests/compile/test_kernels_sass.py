@@ -106,7 +106,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize(("names", "cc"), pairs(MIXED, ARCHITECTURES), ids=str)
+@pytest.mark.parametrize(("names", "cc"), pairs(MIXED, ARCHITECTURES, all_of=0), ids=str)
 def test_mixed_dtypes_have_no_narrow_access_in_the_main_loop(names, cc):
     kinds = tuple(map(dtypes.from_name, names))
     variant, cubin = compiled((1 << 20,), contiguous_rows((1 << 20,), kinds), kinds, cc)
@@ -130,7 +130,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "cc"), pairs(LAYOUTS, ARCHITECTURES), ids=str)
+@pytest.mark.parametrize(("name", "cc"), pairs(LAYOUTS, ARCHITECTURES, all_of=0), ids=str)
 def test_strided_layouts_keep_128_bit_accesses_along_the_inner_dimension(name, cc):
     shape, rows, vectors = LAYOUTS[name]
     variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, cc)
@@ -150,7 +150,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(("name", "cc"), pairs(OTHERS, ARCHITECTURES), ids=str)
+@pytest.mark.parametrize(("name", "cc"), pairs(OTHERS, ARCHITECTURES, all_of=0), ids=str)
 def test_other_layouts_are_lean(name, cc):
     shape, rows = OTHERS[name]
     variant, cubin = compiled(shape, rows, (dtypes.float32,) * 3, cc)

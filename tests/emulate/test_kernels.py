@@ -365,7 +365,7 @@ def layouts(draw):
     return out, array(broadcast=True), array(broadcast=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(layouts())
 def test_any_layout(operands):
     out, x, y = operands

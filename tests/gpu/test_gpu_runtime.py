@@ -15,6 +15,7 @@ from numjit.arrays.view import as_device, cuda
 from numjit.errors import DeviceError, LaunchError, OutputError, UnsupportedArrayError
 from numjit.runtime import devices, driver, launch, streams
 from tests.support.packing import kernel_slot
+from tests.support.threads import in_threads
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -136,26 +137,16 @@ class TestLaunch:
 
     def test_threads_without_a_context_of_their_own(self, kernel):
         launcher = launcher_of(kernel)
-        wrong = []
 
         def work(number):
-            try:
-                out = torch.empty(512, device="cuda")
-                source = torch.full((512,), float(number), device="cuda")
-                torch.cuda.current_stream().synchronize()
-                for round_ in range(200):
-                    run(launcher, view(source), view(out), 0, scale=float(round_), offset=(number, 0))
-                    if not bool((out == number * round_ + number).all()):
-                        wrong.append((number, round_))
-            except Exception as error:  # noqa: BLE001 - shown by the assertion below
-                wrong.append(error)
+            out = torch.empty(512, device="cuda")
+            source = torch.full((512,), float(number), device="cuda")
+            torch.cuda.current_stream().synchronize()
+            for round_ in range(200):
+                run(launcher, view(source), view(out), 0, scale=float(round_), offset=(number, 0))
+                assert bool((out == number * round_ + number).all())
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not wrong
+        in_threads(work, range(8))
 
     def test_fresh_thread_that_never_saw_cuda(self, kernel):
         launcher = launcher_of(kernel)

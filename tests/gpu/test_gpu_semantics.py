@@ -5,8 +5,6 @@ Kernels are compiled for dtypes and layout classes, so dtypes come from few comb
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -27,6 +25,7 @@ from tests.cases import (
     same,
 )
 from tests.support.strategies import layouts
+from tests.support.threads import in_threads
 
 pytestmark = pytest.mark.gpu
 
@@ -269,31 +268,15 @@ def test_a_graph_of_strided_and_scalar_calls(kind):
 @both_kinds
 def test_threads_with_a_stream_each(kind):
     functor = pair(lambda x: x * 3 + 7, "template <typename T> T f(T x) { return x * T(3) + T(7); }")[kind]
-    wrong = []
-    gate = threading.Barrier(6)
 
     def work(k):
-        try:
-            stream = torch.cuda.Stream()
-            gate.wait()
-            with torch.cuda.stream(stream):
-                for n in range(50):
-                    x = torch.full((1000 + k, 3), float(n + k), device="cuda")
-                    if not torch.equal(functor(x), x * 3 + 7) or not torch.equal(
-                        functor(x.t()), x.t() * 3 + 7
-                    ):
-                        wrong.append((k, n))
-        except BaseException as error:
-            wrong.append(error)
-            raise
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for n in range(50):
+                x = torch.full((1000 + k, 3), float(n + k), device="cuda")
+                assert torch.equal(functor(x), x * 3 + 7)
+                assert torch.equal(functor(x.t()), x.t() * 3 + 7)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=300)
-        assert not thread.is_alive()
-    assert not wrong
+    in_threads(work, range(6))
 
 
 @both_kinds

@@ -135,13 +135,13 @@ MUTANTS = [
         "numjit/torch/definition.py",
         "        if self._texts not in ((), texts):",
         "        if False:",
-        "tests/cases/test_torch_definition.py::test_sixteen_threads_register_three_names_over_and_over_and_call_them",
+        "tests/cases/test_torch_definition_and_torch_names.py::test_sixteen_threads_register_three_names_over_and_over_and_call_them",
     ),
     Mutant(
         "D8 torch keeps an overload that is gone",
         "numjit/torch/definition.py",
         "        if kept is not found:\n",
         "        if False:\n",
-        "tests/cases/test_torch_definition.py::test_modes_see_the_operator_that_has_the_name_now",
+        "tests/cases/test_torch_definition_and_torch_names.py::test_modes_see_the_operator_that_has_the_name_now",
     ),
 ]

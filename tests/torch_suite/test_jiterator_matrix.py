@@ -13,6 +13,7 @@ import torch
 
 from numjit.errors import FunctorError
 from numjit.jiterator import create_jit_fn, create_multi_output_jit_fn
+from tests.support.tiers import pairs
 from tests.torch_suite import Operation, on_devices
 
 #: torch's ``all_types_and_complex_and(torch.half, torch.bfloat16)``.
@@ -45,11 +46,16 @@ def test_all_dtypes(device, dtypes):
     FUSED.check((a.as_strided((3, 3), (1, 3)), b.as_strided((3, 1), (1, 3))), device)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("alpha", [-1, 2.0, None])
-@pytest.mark.parametrize("beta", [3, -4.2, None])
-def test_extra_args(device, dtype, alpha, beta):
-    given = {name: value for name, value in {"alpha": alpha, "beta": beta}.items() if value is not None}
+@pytest.mark.parametrize(
+    ("dtype", "given"),
+    pairs(
+        ["float32", "float64", "float16", "bfloat16"],
+        list(itertools.product([-1, 2.0, None], [3, -4.2, None])),
+    ),
+    ids=str,
+)
+def test_extra_args(device, dtype, given):
+    given = {name: value for name, value in zip(("alpha", "beta"), given, strict=True) if value is not None}
     FUSED.check((_buffer(dtype, device, 3), _buffer(dtype, device, 3)), device, **given)
 
 

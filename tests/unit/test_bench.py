@@ -155,9 +155,10 @@ def test_recorded_calls_are_timed_beside_torch_and_a_function_by_hand():
             torch.testing.assert_close(result, results["eager"])
 
 
-def test_first_calls_are_measured_in_fresh_processes(tmp_path, capsys):
+def test_first_calls_are_measured_in_fresh_processes(tmp_path, capsys, monkeypatch):
     from bench import first_call
 
+    monkeypatch.setattr(first_call, "PROCESSES", 1)
     target, picture = tmp_path / "deep" / "first.json", tmp_path / "deeper" / "first.png"
     arguments = ["--device", "cpu", "--providers", "numjit C++", "--layouts", "8 inputs"]
     assert first_call.main([*arguments, "--json", str(target), "--plot", str(picture)]) == 0

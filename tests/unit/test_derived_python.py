@@ -21,6 +21,7 @@ from numjit.functor.signature import MISSING, ArgumentType
 from numjit.semantics.category import Category
 from tests.support.dual_gradients import gradients, second_gradients, torch_gradients
 from tests.support.python_cpu import run
+from tests.unit.test_python_functor import Decorated
 
 T = TypeVar("T")
 X = torch.tensor([0.5, -1.2, 2.0, 0.1, 3.7], dtype=torch.float64)
@@ -31,14 +32,6 @@ ONES = torch.ones_like(X)
 @pytest.fixture(autouse=True)
 def quick_compilation(monkeypatch):
     monkeypatch.setattr(config, "OPT", config._OptLevel(0))
-
-
-class Decorated:
-    """What a decorated function looks like to a functor that calls it."""
-
-    def __init__(self, functor):
-        self.__numjit_functor__ = functor
-        self.__name__ = functor.name
 
 
 def gradient(fn, *arguments, grads=None, outputs=None):

@@ -1,13 +1,13 @@
 """The cache: keys with boundaries, single-flight memory, files that survive damage and hostile folders."""
 
 import os
-import threading
 import time
 import warnings
 
 import pytest
 
 from numjit.cache import DiskStore, Memo, digest
+from tests.support.threads import in_threads
 
 
 def test_digest_sees_boundaries_and_types():
@@ -17,24 +17,14 @@ def test_digest_sees_boundaries_and_types():
 
 
 def test_memo_builds_once_under_threads():
-    memo, built, gate = Memo(8), [], threading.Barrier(8)
+    memo, built = Memo(8), []
 
     def build():
         built.append(1)
         time.sleep(0.02)
         return object()
 
-    found = []
-
-    def work():
-        gate.wait()
-        found.append(memo.get_or_build("key", build))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = in_threads(lambda _: memo.get_or_build("key", build), range(8))
     assert len(built) == 1
     assert len(set(map(id, found))) == 1
 

@@ -10,6 +10,7 @@ import pytest
 from numjit.cache.elf import CUDA, elf_fault
 from numjit.errors import DeviceError, LaunchError, UnsupportedArrayError
 from numjit.runtime import devices, driver, launch, streams
+from tests.support.threads import in_threads
 
 #: The least that is taken for a cubin: an ELF header without tables.
 IMAGE = struct.pack("<4sBB10xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 2, 190, 1, 0, 0, 0, 0, 64, 56, 0, 64, 0, 0)
@@ -371,11 +372,7 @@ class TestLaunch:
             for round_ in range(300):
                 prepared(number, (1, 1, 1), (number, round_))
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(8))
         seen = sorted((d.stream, *struct.unpack("=qq", b"".join(d.values))) for d in fake.launches)
         assert seen == [(number, number, round_) for number in range(8) for round_ in range(300)]
 

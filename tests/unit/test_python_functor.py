@@ -7,7 +7,6 @@ import math
 import pickle
 import subprocess
 import sys
-import threading
 import types
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import MISSING, ArgumentType, Output, Parameter
 from numjit.semantics.category import Category
 from tests.support.python_cpu import run
+from tests.support.threads import in_threads
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -239,13 +239,7 @@ def scaled(x, *, k=1):
 
 def test_threads():
     functor = PythonFunctor(lambda x: math.exp(x) + 1)
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(specialise(functor, F32))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
+    found = in_threads(lambda _: specialise(functor, F32), range(8))
     assert len({id(one) for one in found}) == 1
 
 

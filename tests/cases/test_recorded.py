@@ -1,7 +1,6 @@
 """Recorded calls take a short way where only gradients are wanted: it answers what the long one does."""
 
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import numjit
 from numjit.errors import AutogradError
 from tests.cases import both_kinds, pair
+from tests.support.threads import in_threads
 
 PRODUCT = pair(
     lambda x, y, *, alpha=2.0: alpha * x * y,
@@ -195,25 +195,16 @@ def test_a_node_made_outside_of_a_level_of_forward_mode(device):
 
 def test_threads_differentiate_one_operation(device):
     operation = numjit.elementwise(lambda x, y: x * y)
-    failures = []
 
     def work(seed):
-        try:
-            for k in range(50):
-                x = torch.full((8,), float(seed + k), device=device, requires_grad=True)
-                y = torch.full((8,), float(seed), device=device, requires_grad=True)
-                operation(x, y).sum().backward()
-                assert bool((x.grad == seed).all())
-                assert bool((y.grad == seed + k).all())
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            failures.append(error)
+        for k in range(50):
+            x = torch.full((8,), float(seed + k), device=device, requires_grad=True)
+            y = torch.full((8,), float(seed), device=device, requires_grad=True)
+            operation(x, y).sum().backward()
+            assert bool((x.grad == seed).all())
+            assert bool((y.grad == seed + k).all())
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work, range(1, 5))
 
 
 def test_results_without_derivatives_and_unused_ones(device):
