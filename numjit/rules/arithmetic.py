@@ -9,12 +9,12 @@ from typing import Any
 from numjit import dtypes
 from numjit import math as nm
 from numjit.dtypes import DType
-from numjit.functor.scalars import special
-from numjit.functor.scalars.complex_math import power
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules import special
 from numjit.rules import torch_text as text
+from numjit.rules.complex_math import power
 from numjit.rules.elementary import constant
 from numjit.rules.entry import Entry, Name, entry, fast, math_rule, numjit_rule, std
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import (
     Domain,
     Emit,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from numjit.dtypes import DType
-from numjit.functor.scalars.lowering import Emitter
 from numjit.rules import torch_text as text
 from numjit.rules.arithmetic import binary
 from numjit.rules.entry import Entry, entry, numjit_rule
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import Emit, Rule, emitted, integral, integral_or_bool, python_integer, simple
 
 __all__ = ["ENTRIES"]

@@ -14,10 +14,10 @@ from numba.core import types
 from numjit import dtypes
 from numjit import math as nm
 from numjit.dtypes import DType
-from numjit.functor.scalars.lowering import Emitter
 from numjit.rules import torch_text as text
 from numjit.rules.arithmetic import MANY, first, flat
 from numjit.rules.entry import Entry, any_type, cmath_rule, cuda, entry, fast, math_rule, numjit_rule, std
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import (
     Emit,
     Rule,

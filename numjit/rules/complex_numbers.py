@@ -7,10 +7,10 @@ from typing import Any
 
 from numjit import math as nm
 from numjit.dtypes import DType
-from numjit.functor.scalars.lowering import Emitter
 from numjit.rules import torch_text as text
 from numjit.rules.elementary import of_operand
 from numjit.rules.entry import Entry, cmath_rule, entry, numjit_rule
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import Rule, any_dtype, as_real, complex_floating, emitted, floating
 from numjit.rules.traced import Linear, Traced, call, where
 from numjit.rules.types import Element, RefusalError

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from numjit import dtypes
 from numjit.codegen.machine import HOST, Machine
-from numjit.functor.scalars import complex_math, special
-from numjit.functor.scalars.special import Function
+from numjit.rules import complex_math, special
+from numjit.rules.special import Function
 from numjit.rules.values_text import DEVICE, TextEmitter, alone, merged
 
 __all__ = ["texts"]
@@ -81,7 +81,7 @@ def _definition(kind: str, name: str, parameters: Sequence[str], body: Sequence[
 
 _OPENING = """\
 // Functions whose value numjit computes itself: those of CUDA for the CPU, and those of namespace numjit.
-// Written by `python -m numjit.rules.cpp_values`; the formulas stand in numjit/functor/scalars/special.py.
+// Written by `python -m numjit.rules.cpp_values`; the formulas stand in numjit/rules/special.py.
 // Follows core.h. Lines from "//@ words" to "//@" are left out of programs that use none of the words.
 #ifdef __CUDACC_RTC__
 #define NUMJIT_INLINE __forceinline__
@@ -145,7 +145,7 @@ def _users(name: str, written: Mapping[str, _Written]) -> list[str]:
 
 _COMPLEX_OPENING = """\
 // Functions of complex numbers, made of real ones. Written by `python -m numjit.rules.cpp_values`; the
-// formulas stand in numjit/functor/scalars/complex_math.py.
+// formulas stand in numjit/rules/complex_math.py.
 // Follows complex.h. Lines from "//@ words" to "//@" are left out of programs that use none of the words.
 """
 

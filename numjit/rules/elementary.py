@@ -9,10 +9,9 @@ from typing import Any
 from numjit import dtypes
 from numjit import math as nm
 from numjit.dtypes import DType
-from numjit.functor.scalars import special
-from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules import special
 from numjit.rules import torch_text as text
+from numjit.rules.complex_math import COMPLEX_FUNCTIONS
 from numjit.rules.entry import (
     Entry,
     Name,
@@ -26,6 +25,7 @@ from numjit.rules.entry import (
     numjit_rule,
     std,
 )
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import (
     Emit,
     Rule,

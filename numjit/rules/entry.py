@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from numjit import math as numjit_math
-from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS, TORCH_COMPLEX_FUNCTIONS
+from numjit.rules.complex_math import COMPLEX_FUNCTIONS, TORCH_COMPLEX_FUNCTIONS
 from numjit.rules.rule import Domain, Emit, Rule, emitted, math_call
 from numjit.rules.torch_text import Code
 from numjit.rules.traced import Derivative, Formula

@@ -2,7 +2,7 @@
 
 A formula is a function of `Real` values. It computes by operators, by calls of the mathematical library,
 by choosing between values, which compute both on a GPU and a CPU's vectors, and by branches and loops,
-which do not. What an operator becomes is its emission's business: `numjit.functor.scalars.lowering.Emitter`
+which do not. What an operator becomes is its emission's business: `numjit.rules.lowering.Emitter`
 makes LLVM of it, `numjit.rules.values_text.TextEmitter` C++.
 """
 

@@ -9,12 +9,12 @@ from llvmlite import ir
 
 from numjit import math as nm
 from numjit.dtypes import DType
-from numjit.functor.scalars import special
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules import special
 from numjit.rules import torch_text as text
 from numjit.rules.arithmetic import first, flat
 from numjit.rules.elementary import of_both, of_operand
 from numjit.rules.entry import Entry, either, entry, math_rule, numjit_rule, std
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import (
     Rule,
     any_dtype,

@@ -19,7 +19,7 @@ from numba.core import types
 
 from numjit import dtypes
 from numjit.dtypes import DType
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules.lowering import Emitter
 from numjit.rules.torch_text import Code
 from numjit.rules.traced import Derivative
 from numjit.rules.types import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from numjit import math as nm
 from numjit.dtypes import DType
-from numjit.functor.scalars import special
+from numjit.rules import special
 from numjit.rules import torch_text as text
 from numjit.rules.dual import REMEDY
 from numjit.rules.elementary import LOG_2, analytic, of_both, of_operand, of_result

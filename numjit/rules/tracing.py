@@ -15,8 +15,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
-from numjit.functor.scalars.lowering import Emitter
 from numjit.rules.dual import REMEDY, Dual, element_of, is_inexact, level_of, severed, with_element
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import Rule
 from numjit.rules.table import ATTRIBUTES, METHODS, RULES
 from numjit.rules.traced import Linear, Traced

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import numjit
-from numjit.functor.scalars import special
-from numjit.rules.numbers import of_numbers
+from numjit.rules import special
+from numjit.rules.python_numbers import of_numbers
 from tests.support.emitted import evaluated
 
 INF = math.inf

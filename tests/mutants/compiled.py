@@ -8,7 +8,7 @@ _GRADIENTS = "tests/cases/test_see_through_gradients.py"
 _NUMBERS = "tests/cases/test_see_through_numbers.py"
 _COMPLEX = "tests/cases/test_complex_edges.py"
 _ELEMENTARY = "numjit/rules/elementary.py"
-_FORMULAS = "numjit/functor/scalars/complex_math.py"
+_FORMULAS = "numjit/rules/complex_math.py"
 _NUMPY = f"{_COMPLEX}::test_both_languages_answer_as_numpy"
 
 MUTANTS = [

@@ -11,7 +11,7 @@ from llvmlite import binding, ir
 from numjit import dtypes
 from numjit.codegen.machine import HOST
 from numjit.codegen.storage import value_type
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules.lowering import Emitter
 
 __all__ = ["evaluated"]
 

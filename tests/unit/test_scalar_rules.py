@@ -17,8 +17,8 @@ from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
 from numjit.functor.python import PythonFunctor
-from numjit.functor.scalars.complex_math import COMPLEX_FUNCTIONS
 from numjit.functor.signature import ArgumentType
+from numjit.rules.complex_math import COMPLEX_FUNCTIONS
 from numjit.semantics.category import Category
 from tests.support.oracle import default_dtype, torch_dtype
 from tests.support.python_cpu import kind_of, run

@@ -12,11 +12,11 @@ from numjit.codegen.machine import HOST
 from numjit.dtypes import DType
 from numjit.errors import CompilationError
 from numjit.functor.scalars import diagnosis
-from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.parameters import parameter_type
 from numjit.functor.scalars.raw import RawElements, pack_raw
 from numjit.functor.scalars.session import Session, Target, compiling
 from numjit.functor.signature import ArgumentType, WrittenInPython
+from numjit.rules.lowering import Emitter
 from numjit.rules.signs import ALL, NATURAL, NEGATIVE
 from numjit.rules.types import Strong, argument_type, representation, unwrap
 from numjit.semantics.promotion import result_type

@@ -13,8 +13,8 @@ from numba.core.typing import signature
 from numjit.codegen.machine import Machine
 from numjit.codegen.storage import convert, decode, lane_type, lanes_of
 from numjit.dtypes import DType
-from numjit.functor.scalars.lowering import Emitter
 from numjit.rules.dual import Dual
+from numjit.rules.lowering import Emitter
 from numjit.rules.traced import Traced
 from numjit.rules.tracing import Tracer
 from numjit.rules.types import Element, RefusalError, argument_type, representation, unwrap

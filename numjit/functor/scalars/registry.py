@@ -20,12 +20,12 @@ from numba.core.typing.typeof import typeof
 
 from numjit import dtypes
 from numjit.codegen.machine import HOST, Machine
-from numjit.functor.scalars.lowering import Emitter
 from numjit.functor.scalars.raw import register_raw
 from numjit.functor.scalars.safe import register_safe
 from numjit.functor.scalars.seeds import register_seeds
 from numjit.ground.apart import lock
 from numjit.rules.dual import Dual
+from numjit.rules.lowering import Emitter
 from numjit.rules.rule import Rule
 from numjit.rules.table import ATTRIBUTES, METHODS, RULES
 from numjit.rules.traced import Traced

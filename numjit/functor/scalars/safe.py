@@ -16,7 +16,7 @@ from numba.core import types
 from numba.core.typing import signature
 
 from numjit.codegen.machine import Machine
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules.lowering import Emitter
 from numjit.rules.table import RULES
 from numjit.rules.tracing import lower, result_kind
 from numjit.rules.types import RefusalError, argument_type, unwrap

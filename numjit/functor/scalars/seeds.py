@@ -14,8 +14,8 @@ from numba.core.typing import signature
 
 from numjit.codegen.machine import Machine
 from numjit.functor.markers import Direction, pull, push, seed
-from numjit.functor.scalars.lowering import Emitter
 from numjit.rules.dual import Dual, element_of, is_inexact, level_of, severed
+from numjit.rules.lowering import Emitter
 from numjit.rules.traced import Traced, call
 from numjit.rules.tracing import Tracer
 from numjit.rules.types import RefusalError, Strong, argument_type, unwrap

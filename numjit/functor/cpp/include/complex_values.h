@@ -1,5 +1,5 @@
 // Functions of complex numbers, made of real ones. Written by `python -m numjit.rules.cpp_values`; the
-// formulas stand in numjit/functor/scalars/complex_math.py.
+// formulas stand in numjit/rules/complex_math.py.
 // Follows complex.h. Lines from "//@ words" to "//@" are left out of programs that use none of the words.
 #ifdef __CUDACC_RTC__
 #define NUMJIT_INLINE __forceinline__

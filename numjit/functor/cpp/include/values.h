@@ -1,5 +1,5 @@
 // Functions whose value numjit computes itself: those of CUDA for the CPU, and those of namespace numjit.
-// Written by `python -m numjit.rules.cpp_values`; the formulas stand in numjit/functor/scalars/special.py.
+// Written by `python -m numjit.rules.cpp_values`; the formulas stand in numjit/rules/special.py.
 // Follows core.h. Lines from "//@ words" to "//@" are left out of programs that use none of the words.
 #ifdef __CUDACC_RTC__
 #define NUMJIT_INLINE __forceinline__

@@ -17,7 +17,7 @@ from typing import Any
 
 from numjit import dtypes
 from numjit.dtypes import DType
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules.lowering import Emitter
 from numjit.rules.real import Condition, Emission, Real
 
 __all__ = ["COMPLEX_FUNCTIONS", "FORMULAS", "TORCH_COMPLEX_FUNCTIONS", "power", "power_formula"]

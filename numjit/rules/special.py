@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from numjit.codegen.storage import decode, encode
 from numjit.dtypes import DType
-from numjit.functor.scalars.lowering import Emitter
+from numjit.rules.lowering import Emitter
 from numjit.rules.real import Condition, Emission, Real, branch, chebyshev, loop, polynomial, split
 
 __all__ = [
