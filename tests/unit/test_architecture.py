@@ -5,6 +5,7 @@ Every import counts: inside functions, for type checking, and of a module that a
 
 import ast
 import pathlib
+import re
 
 import pytest
 
@@ -160,6 +161,20 @@ def test_hooks_are_listed_and_filled_by_one_place():
             and getattr(node.func, "attr", getattr(node.func, "id", "")) == function
         }
         assert callers == {by}, hook
+
+
+def test_the_document_names_files_that_are_there_and_every_place():
+    text = (ROOT.parent / "docs" / "architecture.md").read_text()
+    for path in re.findall(r"`(numjit/[\w/]+\.py)`", text):
+        assert (ROOT.parent / path).is_file(), path
+    figure = text.partition("```text")[2].partition("```")[0]
+    assert set(ALLOWED) <= set(re.findall(r"\w+", figure))
+    ways = [section for section in text.split("\n## ") if "\n1. " in section]
+    assert len(ways) == 5
+    for way in ways:
+        steps = [int(number) for number in re.findall(r"^(\d+)\. ", way, re.MULTILINE)]
+        assert steps == list(range(1, len(steps) + 1))
+        assert len(steps) <= 12
 
 
 def test_no_module_imports_torch_numba_or_cuda_when_imported():
