@@ -20,7 +20,7 @@ from numjit.rules.rule import as_real
 from numjit.rules.table import ENTRIES
 from numjit.rules.traced import Traced, where
 
-__all__ = ["complex_rules", "names", "operators", "rules"]
+__all__ = ["complex_rules", "names", "operators", "own_rules", "rules"]
 
 _OPERANDS = "xyz"
 _WIDTH = 118
@@ -283,11 +283,19 @@ def _all_names() -> list[Name]:
 
 def names() -> str:
     """Return the lists of the names that have derivatives."""
+    later = [
+        name.name
+        for entry in ENTRIES
+        for name in entry.cpp
+        if name.home == "std" and not name.is_by_hand and _OWN.search("\n".join(_rule(entry, name)))
+    ]
     lists = {
-        "STANDARD": [name.name for name in _all_names() if name.home == "std"],
+        "STANDARD": [name.name for name in _all_names() if name.home == "std" and name.name not in later],
+        "LATER": later,
         "CUDA": [name.name for name in _all_names() if name.home == "cuda"],
-        "FLOAT": [name.name for name in _all_names() if name.has_single],
+        "FLOAT": [name.name for name in _all_names() if name.has_single and name.name not in later],
         "INTRINSIC": [name.name for name in _all_names() if name.home == "fast"],
+        "OWN": [name.name for name in _all_names() if name.home == "own"],
     }
     made = []
     for own, found in lists.items():
@@ -310,12 +318,25 @@ def operators() -> str:
 
 def rules() -> str:
     """Return the rules of functions of reals."""
-    return "\n".join(line for entry in ENTRIES for name in entry.cpp for line in _rule(entry, name))
+    return "\n".join(text for text in _rules() if not _OWN.search(text))
+
+
+def own_rules() -> str:
+    """Return the rules of numjit's own functions, and of those whose derivative takes one."""
+    return "\n".join(text for text in _rules() if _OWN.search(text))
+
+
+#: A name of numjit's own functions.
+_OWN = re.compile(
+    rf"\b({'|'.join(name.name for entry in ENTRIES for name in entry.cpp if name.home == 'own')})\b"
+)
+
+
+def _rules() -> list[str]:
+    return ["\n".join(_rule(entry, name)) for entry in ENTRIES for name in entry.cpp if not name.is_by_hand]
 
 
 def _rule(entry: Entry, name: Name) -> Iterator[str]:
-    if name.is_by_hand:
-        return
     plural = "S" if name.has_single else ""
     if entry.derivative.formula is None:
         yield f"NUMJIT_WHOLE{plural}({name.name})"

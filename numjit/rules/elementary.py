@@ -23,6 +23,7 @@ from numjit.rules.entry import (
     fast,
     math_rule,
     numjit_rule,
+    own,
     std,
 )
 from numjit.rules.lowering import Emitter
@@ -316,7 +317,9 @@ def _trigonometry() -> list[Entry]:
             slope="of `atan2(y, x)`: x / (x² + y²), -y / (x² + y²)",
             kinks="0 at the origin",
         ),
-        analytic("sinc", of_operand(_sinc), sinc, "numjit", emitted(special.sinc), kinks=middle),
+        analytic(
+            "sinc", of_operand(_sinc), sinc, "numjit", emitted(special.sinc), kinks=middle, cpp=own("sinc")
+        ),
         *(
             entry(
                 math_rule(name, _emit_scaled(factor), real_floating),

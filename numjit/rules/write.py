@@ -19,7 +19,11 @@ _HEADERS = "numjit/functor/cpp/include"
 #: By file, what each of its regions holds.
 REGIONS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     f"{_HEADERS}/dual.h": {"operators": cpp_text.operators},
-    f"{_HEADERS}/dual_rules.h": {"names": cpp_text.names, "rules": cpp_text.rules},
+    f"{_HEADERS}/dual_rules.h": {
+        "names": cpp_text.names,
+        "rules": cpp_text.rules,
+        "own rules": cpp_text.own_rules,
+    },
     f"{_HEADERS}/dual_complex.h": {"complex rules": cpp_text.complex_rules},
     "docs/math.md": {"functions": documentation.functions, "names": documentation.python_names},
     "docs/gradients_rules.md": {

@@ -314,3 +314,32 @@ def test_what_has_no_derivative_is_refused_and_not_taken_for_a_constant(name):
     operation = numjit.elementwise(f"template <typename T> T f(T x) {{ return {name}(x); }}")
     with pytest.raises(numjit.NumjitError):
         operation(x).sum().backward()
+
+
+#: Functions of namespace numjit, with operands at which they are smooth.
+OWN = {
+    "digamma": ([0.3, 1.7, -0.4, 5.2],),
+    "sinc": ([0.3, 1.7, -0.4, 5.2],),
+    "xlogy": ([0.9, 2.2, 0.7, 3.1], [0.3, 1.7, 0.4, 5.2]),
+    "logaddexp": ([0.9, 2.2, 0.7, 3.1], [0.3, 1.7, 0.4, -5.2]),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_both_languages_differentiate_numjits_own_functions_twice(name, device):
+    letters = "xyz"[: len(OWN[name])]
+    declared, called = ", ".join(f"T {x}" for x in letters), ", ".join(letters)
+    scope = {"nm": numjit.math, "numjit": numjit}
+    exec(f"f = numjit.elementwise(lambda {called}: nm.{name}({called}))", scope)
+    cpp = numjit.elementwise(f"template <class T> T f({declared}) {{ return numjit::{name}({called}); }}")
+    points = [torch.tensor(x, dtype=torch.float64, device=device, requires_grad=True) for x in OWN[name]]
+    assert torch.autograd.gradcheck(cpp, points)
+    assert torch.autograd.gradgradcheck(cpp, points)
+    for operation in (cpp, scope["f"]):
+        value = operation(*points)
+        first = torch.autograd.grad(value.sum(), points, create_graph=True)
+        second = torch.autograd.grad(sum(gradient.sum() for gradient in first), points)
+        if operation is cpp:
+            wanted = (value, *first, *second)
+        else:
+            torch.testing.assert_close((value, *first, *second), wanted, rtol=1e-12, atol=1e-13)

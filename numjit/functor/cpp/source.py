@@ -24,6 +24,8 @@ PREAMBLE_FILE: Final = "preamble"
 SEAM_FILE: Final = "numjit/seam"
 
 _NAMESPACE: Final = "numjit_user"
+#: Functions of the standard library whose derivative is one of numjit's own functions.
+_OF_OWN_SLOPE: Final = frozenset({"lgamma", "lgammaf", "tgamma", "tgammaf"})
 _COMPLEX_NAMES: Final = frozenset({"complex", "polar", "conj", "proj", "arg", "norm", "real", "imag"})
 
 
@@ -33,7 +35,7 @@ def library_headers(functor: CppFunctor, dtypes: Sequence[DType], *, host: bool)
     The complex one costs NVRTC 15 ms, so programs without complex numbers do without.
     """
     chosen = ["library.h" if host else "device.h", "core.h"]
-    if host or uses_values(functor):
+    if host or uses_values(functor) or (functor.wrapper and not _OF_OWN_SLOPE.isdisjoint(_words(functor))):
         chosen.append("values.h")
     if uses_complex(functor, dtypes):
         chosen += ["complex.h", "complex_values.h"]

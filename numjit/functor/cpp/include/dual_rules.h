@@ -14,25 +14,28 @@ namespace numjit_dual {
 #define NUMJIT_STANDARD_NAMES(DO) \
   DO(abs) DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atan2) DO(atanh) DO(cbrt) DO(ceil) DO(copysign) DO(cos) \
   DO(cosh) DO(erf) DO(erfc) DO(exp) DO(exp2) DO(expm1) DO(fabs) DO(fdim) DO(floor) DO(fma) DO(fmax) DO(fmin) \
-  DO(fmod) DO(frexp) DO(hypot) DO(ilogb) DO(isfinite) DO(isinf) DO(isnan) DO(ldexp) DO(lgamma) DO(llrint) \
-  DO(llround) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb) DO(lrint) DO(lround) DO(modf) DO(nearbyint) DO(pow) \
-  DO(remainder) DO(rint) DO(round) DO(scalbln) DO(scalbn) DO(signbit) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) \
-  DO(tgamma) DO(trunc)
+  DO(fmod) DO(frexp) DO(hypot) DO(ilogb) DO(isfinite) DO(isinf) DO(isnan) DO(ldexp) DO(llrint) DO(llround) DO(log) \
+  DO(log10) DO(log1p) DO(log2) DO(logb) DO(lrint) DO(lround) DO(modf) DO(nearbyint) DO(pow) DO(remainder) DO(rint) \
+  DO(round) DO(scalbln) DO(scalbn) DO(signbit) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) DO(trunc)
+#define NUMJIT_LATER_NAMES(DO) \
+  DO(lgamma) DO(tgamma)
 #define NUMJIT_CUDA_NAMES(DO) \
   DO(cospi) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp10) DO(max) DO(min) DO(norm3d) DO(normcdf) DO(normcdfinv) \
   DO(rcbrt) DO(rhypot) DO(rsqrt) DO(sincos) DO(sincospi) DO(sinpi)
 #define NUMJIT_FLOAT_NAMES(DO) \
   DO(acos) DO(acosh) DO(asin) DO(asinh) DO(atan) DO(atan2) DO(atanh) DO(cbrt) DO(ceil) DO(copysign) DO(cos) DO(cosh) \
   DO(cospi) DO(erf) DO(erfc) DO(erfcinv) DO(erfcx) DO(erfinv) DO(exp) DO(exp10) DO(exp2) DO(expm1) DO(fabs) DO(fdim) \
-  DO(floor) DO(fma) DO(fmax) DO(fmin) DO(fmod) DO(frexp) DO(hypot) DO(ilogb) DO(ldexp) DO(lgamma) DO(llrint) \
-  DO(llround) DO(log) DO(log10) DO(log1p) DO(log2) DO(logb) DO(lrint) DO(lround) DO(modf) DO(nearbyint) DO(norm3d) \
-  DO(normcdf) DO(normcdfinv) DO(pow) DO(rcbrt) DO(remainder) DO(rhypot) DO(rint) DO(round) DO(rsqrt) DO(scalbn) \
-  DO(sin) DO(sincos) DO(sincospi) DO(sinh) DO(sinpi) DO(sqrt) DO(tan) DO(tanh) DO(tgamma) DO(trunc)
+  DO(floor) DO(fma) DO(fmax) DO(fmin) DO(fmod) DO(frexp) DO(hypot) DO(ilogb) DO(ldexp) DO(llrint) DO(llround) \
+  DO(log) DO(log10) DO(log1p) DO(log2) DO(logb) DO(lrint) DO(lround) DO(modf) DO(nearbyint) DO(norm3d) DO(normcdf) \
+  DO(normcdfinv) DO(pow) DO(rcbrt) DO(remainder) DO(rhypot) DO(rint) DO(round) DO(rsqrt) DO(scalbn) DO(sin) \
+  DO(sincos) DO(sincospi) DO(sinh) DO(sinpi) DO(sqrt) DO(tan) DO(tanh) DO(trunc)
 #define NUMJIT_INTRINSIC_NAMES(DO) \
   DO(__cosf) DO(__dadd_rn) DO(__ddiv_rn) DO(__dmul_rn) DO(__dsub_rn) DO(__exp10f) DO(__expf) DO(__fadd_rn) \
   DO(__fdiv_rn) DO(__fdividef) DO(__fma_rn) DO(__fmaf_rn) DO(__fmul_rn) DO(__frcp_rn) DO(__frsqrt_rn) DO(__fsqrt_rn) \
   DO(__fsub_rn) DO(__log10f) DO(__log2f) DO(__logf) DO(__powf) DO(__saturatef) DO(__sincosf) DO(__sinf) DO(__tanf) \
   DO(fdividef)
+#define NUMJIT_OWN_NAMES(DO) \
+  DO(digamma) DO(logaddexp) DO(sinc) DO(xlogy)
 // numjit.rules: end
 // In a namespace of their own, so that naming a rule elsewhere does not name these with it.
 namespace plain {
@@ -160,26 +163,6 @@ NUMJIT_DUAL R power(const R& x, const R& n) {
   }
   return pow(x, n);
 }
-// Recurrence up to 10, then the asymptotic series.
-template <class R>
-NUMJIT_DUAL R digamma(R x) {
-  if (x == R(0)) return copysign(std::numeric_limits<R>::infinity(), -x);
-  R sum = 0;
-  if (x < R(0)) {
-    if (x == floor(x)) return std::numeric_limits<R>::quiet_NaN();
-    const R part = x - trunc(x);
-    sum = R(-3.14159265358979323846) * cospi(part) / sinpi(part);
-    x = R(1) - x;
-  }
-  while (x < R(10)) {
-    sum -= R(1) / x;
-    x += R(1);
-  }
-  const R w = R(1) / (x * x);
-  const R tail = R(1.0 / 12) - w * (R(1.0 / 120) - w * (R(1.0 / 252) - w * (R(1.0 / 240) - w * (R(1.0 / 132)
-                 - w * (R(691.0 / 32760) - w * R(1.0 / 12))))));
-  return sum + log(x) - R(0.5) / x - w * tail;
-}
 // numjit.rules: rules
 NUMJIT_RULE2(__fadd_rn, R(1), R(1))
 NUMJIT_RULE2(__dadd_rn, R(1), R(1))
@@ -261,6 +244,48 @@ NUMJIT_RULES(erfcinv, exp(v * v) * R(-0.8862269254527579))
 NUMJIT_RULES(erfcx, x * v * R(2) - R(1.1283791670955126))
 NUMJIT_RULES(normcdf, exp(x * x * R(-0.5)) * R(0.3989422804014327))
 NUMJIT_RULES(normcdfinv, exp(v * v * R(0.5)) * R(2.5066282746310002))
+NUMJIT_STEP(floor)
+NUMJIT_STEP(ceil)
+NUMJIT_STEP(trunc)
+NUMJIT_STEP(rint)
+NUMJIT_STEP(nearbyint)
+NUMJIT_STEP(round)
+NUMJIT_STEP(logb)
+NUMJIT_WHOLES(ilogb)
+NUMJIT_WHOLES(llrint)
+NUMJIT_WHOLES(llround)
+NUMJIT_WHOLES(lrint)
+NUMJIT_WHOLES(lround)
+NUMJIT_RULES(fabs, sign(x))
+NUMJIT_RULE(abs, sign(x))
+NUMJIT_RULES2(copysign, sign(x) * copysign(R(1), y), Flat())
+NUMJIT_WHOLE(signbit)
+NUMJIT_WHOLE(isnan)
+NUMJIT_WHOLE(isinf)
+NUMJIT_WHOLE(isfinite)
+// numjit.rules: end
+// Of numjit's own functions, which values.h has; and of those whose derivative takes one.
+#ifdef NUMJIT_VALUES
+namespace plain {
+#define NUMJIT_USING(f) using ::numjit_scope::numjit::f;
+NUMJIT_OWN_NAMES(NUMJIT_USING)
+#undef NUMJIT_USING
+#define NUMJIT_USING(f) using ::numjit_standard::f;
+NUMJIT_LATER_NAMES(NUMJIT_USING)
+#undef NUMJIT_USING
+}  // namespace plain
+// numjit.rules: own rules
+template <class R>
+NUMJIT_DUAL R slope_of_sinc(const R& x) {
+  const R t0 = x * R(3.141592653589793);
+  const R t1 = t0 * t0;
+  return fabs(t0) < R(1) ? R(((((((((((t1 * R(0) * t1 + R(3.9145882126782523e-19)) * t1 + R(-1.4797143443923793e-16)) *
+      t1 + R(4.498331606952833e-14)) * t1 + R(-1.0706029224547743e-11)) * t1 + R(1.9270852604185937e-09)) * t1 +
+      R(-2.505210838544172e-07)) * t1 + R(2.2045855379188714e-05)) * t1 + R(-0.0011904761904761906)) * t1 +
+      R(0.03333333333333333)) * t1 + R(-0.3333333333333333)) * t0 * R(3.141592653589793)) : R((cos(t0) - sin(t0) / t0) /
+      x);
+}
+NUMJIT_RULE(sinc, slope_of_sinc(x))
 NUMJIT_RULES(tgamma, v * digamma(x))
 NUMJIT_RULES(lgamma, digamma(x))
 template <class R>
@@ -282,26 +307,10 @@ NUMJIT_DUAL R slope_of_digamma(const R& x) {
   return t0 ? R(R(9.869604401089358) / (t1 * t1) - t10) : R(t10);
 }
 NUMJIT_RULE(digamma, slope_of_digamma(x))
-NUMJIT_STEP(floor)
-NUMJIT_STEP(ceil)
-NUMJIT_STEP(trunc)
-NUMJIT_STEP(rint)
-NUMJIT_STEP(nearbyint)
-NUMJIT_STEP(round)
-NUMJIT_STEP(logb)
-NUMJIT_WHOLES(ilogb)
-NUMJIT_WHOLES(llrint)
-NUMJIT_WHOLES(llround)
-NUMJIT_WHOLES(lrint)
-NUMJIT_WHOLES(lround)
-NUMJIT_RULES(fabs, sign(x))
-NUMJIT_RULE(abs, sign(x))
-NUMJIT_RULES2(copysign, sign(x) * copysign(R(1), y), Flat())
-NUMJIT_WHOLE(signbit)
-NUMJIT_WHOLE(isnan)
-NUMJIT_WHOLE(isinf)
-NUMJIT_WHOLE(isfinite)
+NUMJIT_RULE2(logaddexp, R(1) / (R(1) + exp(y - x)), R(1) / (R(1) + exp(x - y)))
+NUMJIT_RULE2(xlogy, x == R(0) & y <= R(0) ? R(0) : R(log(y)), x / y)
 // numjit.rules: end
+#endif
 
 // ------------------------------------------------------------------------------------------- choices
 
@@ -496,11 +505,22 @@ using ::std::scalbln;
 using ::std::scalbn;
 #endif
 NUMJIT_STANDARD_NAMES(NUMJIT_USING)
+#ifdef NUMJIT_VALUES
+NUMJIT_LATER_NAMES(NUMJIT_USING)
+#endif
 NUMJIT_USING(nextafter)
 NUMJIT_USING(standard::clamp)
 NUMJIT_USING(standard::max)
 NUMJIT_USING(standard::min)
 }  // namespace numjit_standard
+#ifdef NUMJIT_VALUES
+namespace numjit_scope {
+namespace numjit {
+NUMJIT_OWN_NAMES(NUMJIT_USING)
+}
+}  // namespace numjit_scope
+NUMJIT_LATER_NAMES(NUMJIT_USING)
+#endif
 NUMJIT_STANDARD_NAMES(NUMJIT_USING)
 NUMJIT_CUDA_NAMES(NUMJIT_USING)
 NUMJIT_INTRINSIC_NAMES(NUMJIT_USING)
@@ -508,9 +528,14 @@ NUMJIT_REFUSED(NUMJIT_USING)
 #undef NUMJIT_USING
 #define NUMJIT_USING(name) using ::numjit_dual::name##f;
 NUMJIT_FLOAT_NAMES(NUMJIT_USING)
+#ifdef NUMJIT_VALUES
+NUMJIT_LATER_NAMES(NUMJIT_USING)
+#endif
 #undef NUMJIT_USING
 #undef NUMJIT_FLOAT_NAMES
 #undef NUMJIT_STANDARD_NAMES
+#undef NUMJIT_OWN_NAMES
+#undef NUMJIT_LATER_NAMES
 #undef NUMJIT_CUDA_NAMES
 #undef NUMJIT_INTRINSIC_NAMES
 #undef NUMJIT_REFUSED

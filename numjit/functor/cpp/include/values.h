@@ -6,6 +6,7 @@
 #else
 #define NUMJIT_INLINE inline
 #endif
+#define NUMJIT_VALUES  // tells the rules of derivatives that these functions are there
 namespace numjit_special {
 template <class... S>
 using real_of =
