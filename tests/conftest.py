@@ -82,3 +82,11 @@ def pytest_collection_modifyitems(items):
 def device(request):
     """Each kind of device in turn; the scope is the session's so that Hypothesis tests can use it."""
     return request.param
+
+
+@pytest.fixture
+def quick_compilation(monkeypatch):
+    """Numba's compilers without optimisation, for tests of many functors whose speed does not matter."""
+    from numba.core import config
+
+    monkeypatch.setattr(config, "OPT", config._OptLevel(0))

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from numjit import dtypes
-from numjit.dtypes import DType
 from numjit.functor.signature import ArgumentType
 from numjit.semantics.category import Category
 
@@ -24,11 +23,6 @@ ARGUMENT_TYPES = tuple(
     [ArgumentType(dtype, Category.NUMBER) for dtype in NUMBER_DTYPES]
     + [ArgumentType(dtype, category) for category in ARRAY_CATEGORIES for dtype in dtypes.ALL]
 )
-
-
-def all_dtypes() -> st.SearchStrategy[DType]:
-    """Any supported dtype."""
-    return st.sampled_from(dtypes.ALL)
 
 
 def argument_types() -> st.SearchStrategy[ArgumentType]:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import pytest
 import torch
-from numba.core import config
 
 import numjit
 from numjit import dtypes
@@ -29,9 +28,7 @@ Y = torch.tensor([1.5, 0.3, -2.0, 1.1, 0.7], dtype=torch.float64)
 ONES = torch.ones_like(X)
 
 
-@pytest.fixture(autouse=True)
-def quick_compilation(monkeypatch):
-    monkeypatch.setattr(config, "OPT", config._OptLevel(0))
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def gradient(fn, *arguments, grads=None, outputs=None):

@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 import pytest
 import torch
-from numba.core import config
 
 from numjit import dtypes
 from numjit.errors import ArgumentError, CompilationError, FunctorError, PromotionError
@@ -31,9 +30,7 @@ I32 = ArgumentType(dtypes.int32, Category.DIM)
 F64 = ArgumentType(dtypes.float64, Category.DIM)
 
 
-@pytest.fixture(autouse=True)
-def quick_compilation(monkeypatch):
-    monkeypatch.setattr(config, "OPT", config._OptLevel(0))
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def number(dtype):
