@@ -23,9 +23,9 @@ from numjit.errors import shown as _shown
 __all__ = [
     "acos", "acosh", "angle", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "ceil", "clamp", "copysign", "cos", "cosh", "digamma", "erf", "erfc",
-    "erfinv", "exp", "exp2", "expm1", "floor", "fma", "fmax", "fmin", "fmod", "frac", "gcd", "hypot",
+    "erfcx", "erfinv", "exp", "exp2", "expm1", "floor", "fma", "fmax", "fmin", "fmod", "frac", "gcd", "hypot",
     "i0", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "lcm", "ldexp", "left_shift", "lgamma",
-    "log", "log1p", "log2", "log10", "logaddexp", "logit", "maximum", "minimum", "nextafter",
+    "log", "log1p", "log2", "log10", "log_ndtr", "logaddexp", "logit", "maximum", "minimum", "nextafter",
     "reciprocal", "remainder", "right_shift", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit",
     "sin", "sinc", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "trunc", "where", "xlogy",
 ]  # fmt: skip
@@ -243,6 +243,26 @@ def erf(x: Any) -> Any:
 def erfc(x: Any) -> Any:
     """Return ``1 - erf(x)``, exact for large x."""
     return _math.erfc(x)
+
+
+def erfcx(x: Any) -> Any:
+    """Return ``exp(x * x) * erfc(x)``, which stays in range for large x; infinite below -27."""
+    x = float(x)
+    if x < 2.0:
+        return _math.exp(x * x) * _math.erfc(x) if x > -26.6 else _math.inf
+    tail = x
+    for k in range(100, 0, -1):  # the continued fraction of erfc
+        tail = x + 0.5 * k / tail
+    return 1.0 / (_math.sqrt(_math.pi) * tail)
+
+
+def log_ndtr(x: Any) -> Any:
+    """Return the logarithm of the standard normal distribution function, exact for x far below 0 too."""
+    x = float(x)
+    if x < -1.0:
+        return log(0.5 * erfcx(x * -_math.sqrt(0.5))) - 0.5 * x * x
+    outside = 0.5 * _math.erfc(abs(x) * _math.sqrt(0.5))
+    return _math.log1p(-outside) if x > 0.0 else log(outside)
 
 
 def erfinv(x: Any) -> Any:

@@ -42,6 +42,7 @@ OWN: Final[dict[str, Function]] = {
     "digamma": special.digamma,
     "trigamma": special.trigamma,
     "gammainc": special.gammainc,
+    "log_ndtr": special.log_ndtr,
 }
 
 

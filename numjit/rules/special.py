@@ -21,8 +21,8 @@ from numjit.rules.real import Condition, Emission, Real, branch, chebyshev, loop
 
 __all__ = [
     "Function", "Real", "cospi", "digamma", "erfcinv", "erfcx", "erfinv", "exp10", "fma", "gammainc", "i0",
-    "i1", "lcm", "ldexp", "logaddexp", "logit", "nextafter", "normcdf", "normcdfinv", "rcbrt", "rsqrt",
-    "sigmoid", "sinc", "sinpi", "softplus", "trigamma", "xlogy",
+    "i1", "lcm", "ldexp", "log_ndtr", "logaddexp", "logit", "nextafter", "normcdf", "normcdfinv", "rcbrt",
+    "rsqrt", "sigmoid", "sinc", "sinpi", "softplus", "trigamma", "xlogy",
 ]  # fmt: skip
 
 
@@ -249,6 +249,15 @@ def normcdf(x: Real) -> Real:
     found = (y.call("erfc") - lost * _SLOPE * (-(y * y)).call("exp")) * 0.5
     limit = x.of(1.0).where(x.is_(">", 0.0), 0.0)
     return limit.where(x.abs().is_(">", 40.0), found)
+
+
+@_function()
+def log_ndtr(x: Real) -> Real:
+    """Logarithm of `normcdf`, of which far below 0 the logarithm of `erfcx` is left."""
+    outside = normcdf.of(-x.abs())
+    near = (-outside).call("log1p").where(x.is_(">", 0.0), outside.call("log"))
+    far = (erfcx.of(x * -math.sqrt(0.5)) * 0.5).call("log") - x * x * 0.5
+    return far.where(x.is_("<", -1.0), near)
 
 
 @_function(cuda="normcdfinv")

@@ -46,6 +46,11 @@ def _gaussian(factor: float) -> Formula:
     return of_operand(lambda x: call(nm.exp, -(x * x)) * (factor * 2.0 / math.sqrt(math.pi)))
 
 
+def _log_ndtr(r: Traced, x: Traced) -> Traced:
+    below = math.sqrt(2.0 / math.pi) / call(nm.erfcx, x * -math.sqrt(0.5))
+    return where(x < 0, below, call(nm.exp, x * x * -0.5 - r) * (1.0 / math.sqrt(2.0 * math.pi)))
+
+
 def _errors() -> list[Entry]:
     half_root, root = 0.5 * math.sqrt(math.pi), math.sqrt(2.0 * math.pi)
     of_erfcinv = of_result(lambda r: call(nm.exp, r * r) * -half_root)
@@ -73,9 +78,22 @@ def _errors() -> list[Entry]:
             slope="√π/2 · exp(r²)",
         ),
         entry(derivative=of_erfcinv, cpp=cuda("erfcinv"), slope="-√π/2 · exp(r²)"),
-        entry(derivative=of_erfcx, cpp=cuda("erfcx"), slope="2 x r - 2/√π"),
+        entry(
+            numjit_rule("erfcx", emitted(special.erfcx), real_floating),
+            derivative=of_erfcx,
+            torch=text.called("special.erfcx"),
+            cpp=cuda("erfcx"),
+            slope="2 x r - 2/√π",
+        ),
         entry(derivative=of_normcdf, cpp=cuda("normcdf"), slope="1/√(2π) · exp(-x²/2)"),
         entry(derivative=of_normcdfinv, cpp=cuda("normcdfinv"), slope="√(2π) · exp(r²/2)"),
+        entry(
+            numjit_rule("log_ndtr", emitted(special.log_ndtr), real_floating),
+            derivative=of_both(_log_ndtr),
+            torch=text.called("special.log_ndtr"),
+            cpp=own("log_ndtr"),
+            slope="exp(-x²/2 - r)/√(2π), below 0 by `erfcx`",
+        ),
     ]
 
 

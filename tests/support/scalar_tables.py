@@ -13,8 +13,8 @@ __all__ = ["BINARY", "CHOICES", "EDGES", "UNARY", "blocks", "product", "same", "
 
 _ONE = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh sinc angle sigmoid logit erf erfc erfinv lgamma digamma i0 sign sgn floor ceil trunc round "
-    "frac square reciprocal softplus"
+    "atanh sinc angle sigmoid logit erf erfc erfcx erfinv log_ndtr lgamma digamma i0 sign sgn floor "
+    "ceil trunc round frac square reciprocal softplus"
 )
 _TWO = "logaddexp xlogy atan2 hypot copysign remainder maximum minimum fmax fmin ldexp nextafter"
 _POWERS = ("0", "1", "2", "3", "5", "-1", "-2", "-3", "0.5", "-0.5", "1.5", "0.0", "1.0")

@@ -35,7 +35,7 @@ namespace numjit_dual {
   DO(__fsub_rn) DO(__log10f) DO(__log2f) DO(__logf) DO(__powf) DO(__saturatef) DO(__sincosf) DO(__sinf) DO(__tanf) \
   DO(fdividef)
 #define NUMJIT_OWN_NAMES(DO) \
-  DO(digamma) DO(logaddexp) DO(sinc) DO(xlogy)
+  DO(digamma) DO(log_ndtr) DO(logaddexp) DO(sinc) DO(xlogy)
 // numjit.rules: end
 // In a namespace of their own, so that naming a rule elsewhere does not name these with it.
 namespace plain {
@@ -286,6 +286,8 @@ NUMJIT_DUAL R slope_of_sinc(const R& x) {
       x);
 }
 NUMJIT_RULE(sinc, slope_of_sinc(x))
+NUMJIT_RULE(log_ndtr, x < R(0) ? R(R(0.7978845608028654) / erfcx(x * R(-0.7071067811865476))) : R(exp(x * x * R(-0.5)
+    - v) * R(0.3989422804014327)))
 NUMJIT_RULES(tgamma, v * digamma(x))
 NUMJIT_RULES(lgamma, digamma(x))
 template <class R>

@@ -15,7 +15,7 @@ template <class... S>
 using if_numbers =
     ::numjit_standard::enable_if_t<(::numjit_standard::is_arithmetic_v<S> && ...), real_of<S...>>;
 #ifdef __CUDACC_RTC__
-namespace std { using ::copysign; using ::cospi; using ::erfc; using ::exp; using ::fabs; using ::log; using ::log1p; using ::pow; using ::sin; using ::sinpi; using ::sqrt; using ::tgamma; using ::trunc; }
+namespace std { using ::copysign; using ::cospi; using ::erfc; using ::erfcx; using ::exp; using ::fabs; using ::log; using ::log1p; using ::normcdf; using ::pow; using ::sin; using ::sinpi; using ::sqrt; using ::tgamma; using ::trunc; }
 #else
 namespace std = ::std;
 template <class R>
@@ -779,6 +779,34 @@ template <class S0, class S1>
 NUMJIT_INLINE ::numjit_special::if_numbers<S0, S1> gammainc(S0 x0, S1 x1) {
   using R = ::numjit_special::if_numbers<S0, S1>;
   return ::numjit_special::gammainc(static_cast<R>(x0), static_cast<R>(x1));
+}
+}
+}  // namespace numjit_scope
+//@
+//@ log_ndtr
+namespace numjit_special {
+#ifdef __CUDACC_RTC__
+template <class R>
+NUMJIT_INLINE R log_ndtr(R x) {
+  if (x < R(-1)) return std::log(std::erfcx(x * R(-0.7071067811865476)) * R(0.5)) - x * x * R(0.5);
+  const R t1 = std::normcdf(-std::fabs(x));
+  return x > R(0) ? std::log1p(-t1) : std::log(t1);
+}
+#else
+template <class R>
+NUMJIT_INLINE R log_ndtr(R x) {
+  if (x < R(-1)) return std::log(erfcx(x * R(-0.7071067811865476)) * R(0.5)) - x * x * R(0.5);
+  const R t1 = normcdf(-std::fabs(x));
+  return x > R(0) ? std::log1p(-t1) : std::log(t1);
+}
+#endif
+}  // namespace numjit_special
+namespace numjit_scope {
+namespace numjit {
+template <class S0>
+NUMJIT_INLINE ::numjit_special::if_numbers<S0> log_ndtr(S0 x0) {
+  using R = ::numjit_special::if_numbers<S0>;
+  return ::numjit_special::log_ndtr(static_cast<R>(x0));
 }
 }
 }  // namespace numjit_scope
