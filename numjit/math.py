@@ -25,7 +25,7 @@ __all__ = [
     "bitwise_or", "bitwise_xor", "ceil", "clamp", "copysign", "cos", "cosh", "digamma", "erf", "erfc",
     "erfinv", "exp", "exp2", "expm1", "floor", "fma", "fmax", "fmin", "fmod", "frac", "gcd", "hypot",
     "i0", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "lcm", "ldexp", "left_shift", "lgamma",
-    "log", "log1p", "log2", "log10", "logaddexp", "logit", "maximum", "minimum", "nextafter",
+    "log", "log1p", "log2", "log10", "log_ndtr", "logaddexp", "logit", "maximum", "minimum", "nextafter",
     "reciprocal", "remainder", "right_shift", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit",
     "sin", "sinc", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "trunc", "where", "xlogy",
 ]  # fmt: skip
@@ -259,6 +259,20 @@ def erfinv(x: Any) -> Any:
         step = off * _math.sqrt(_math.pi) / 2.0 * _math.exp(root * root)
         root -= step / (1.0 + root * step)
     return copysign(root, x)
+
+
+def log_ndtr(x: Any) -> Any:
+    """Return the logarithm of the normal distribution's share below x."""
+    x = float(x)
+    if not x < 0:
+        return _math.log1p(-0.5 * _math.erfc(x * _math.sqrt(0.5)))
+    if x > -30.0:
+        return _math.log(0.5 * _math.erfc(-x * _math.sqrt(0.5)))
+    inverse = 1.0 / x / x
+    series = 1.0
+    for odd in (13, 11, 9, 7, 5, 3, 1):
+        series = 1.0 - odd * inverse * series
+    return _math.log(series / (-x * _math.sqrt(2.0 * _math.pi))) - 0.5 * x * x if x > -1e200 else -_math.inf
 
 
 def lgamma(x: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 from numjit import math as nm
 from numjit.rules.entry import Entry, Name
 from numjit.rules.rule import as_real
+from numjit.rules.special_functions import ERFCX
 from numjit.rules.table import ENTRIES
 from numjit.rules.traced import Traced, where
 
@@ -36,7 +37,7 @@ _TESTS = frozenset(
     {operator.and_, operator.or_, operator.eq, operator.lt, operator.le, operator.gt, operator.ge}
 )
 #: Functions of the headers that no functor can name.
-_HELPERS = {nm.sign: "sign", nm.sgn: "sgn"}
+_HELPERS = {nm.sign: "sign", nm.sgn: "sgn", ERFCX: "erfcx"}
 #: A fast sine's derivative is the fast cosine, which shares its reduction.
 _FAST = {"sin": "__sinf", "cos": "__cosf"}
 
@@ -288,6 +289,7 @@ def names() -> str:
         "CUDA": [name.name for name in _all_names() if name.home == "cuda"],
         "FLOAT": [name.name for name in _all_names() if name.has_single],
         "INTRINSIC": [name.name for name in _all_names() if name.home == "fast"],
+        "OWN": [name.name for name in _all_names() if name.home == "numjit"],
     }
     made = []
     for own, found in lists.items():

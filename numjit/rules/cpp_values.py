@@ -41,6 +41,7 @@ OWN: Final[dict[str, Function]] = {
     "logaddexp": special.logaddexp,
     "digamma": special.digamma,
     "trigamma": special.trigamma,
+    "log_ndtr": special.log_ndtr,
     "gammainc": special.gammainc,
 }
 
@@ -83,6 +84,7 @@ _OPENING = """\
 // Functions whose value numjit computes itself: those of CUDA for the CPU, and those of namespace numjit.
 // Written by `python -m numjit.rules.cpp_values`; the formulas stand in numjit/rules/special.py.
 // Follows core.h. Lines from "//@ words" to "//@" are left out of programs that use none of the words.
+#define NUMJIT_VALUES
 #ifdef __CUDACC_RTC__
 #define NUMJIT_INLINE __forceinline__
 #else

@@ -42,7 +42,8 @@ class Name:
         Without an ``f`` at the end.
     home
         ``"std"``: of the standard library, and global; ``"cuda"``: global alone; ``"fast"``: one of CUDA's
-        intrinsics; ``"any"``: a template of the standard library for any type; ``"own"``: of numjit alone.
+        intrinsics; ``"any"``: a template of the standard library for any type; ``"own"``: of numjit's headers
+        alone; ``"numjit"``: of namespace numjit.
     operands
         How many there are.
     has_single
@@ -82,9 +83,9 @@ def any_type(*names: str) -> tuple[Name, ...]:
     return tuple(Name(name, "any", is_by_hand=True) for name in names)
 
 
-def own(*names: str) -> tuple[Name, ...]:
-    """Return names that only numjit's headers use."""
-    return tuple(Name(name, "own") for name in names)
+def own(*names: str, in_numjit: bool = False) -> tuple[Name, ...]:
+    """Return names that numjit's headers use, and functors where they are in namespace numjit."""
+    return tuple(Name(name, "numjit" if in_numjit else "own") for name in names)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

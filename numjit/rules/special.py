@@ -20,9 +20,10 @@ from numjit.rules.lowering import Emitter
 from numjit.rules.real import Condition, Emission, Real, branch, chebyshev, loop, polynomial, split
 
 __all__ = [
-    "Function", "Real", "cospi", "digamma", "erfcinv", "erfcx", "erfinv", "exp10", "fma", "gammainc", "i0",
-    "i1", "lcm", "ldexp", "logaddexp", "logit", "nextafter", "normcdf", "normcdfinv", "rcbrt", "rsqrt",
-    "sigmoid", "sinc", "sinpi", "softplus", "trigamma", "xlogy",
+    "Function", "Real", "cospi", "digamma", "erfcinv", "erfcx", "erfinv", "exp10", "fma",
+    "gammainc", "i0", "i1", "lcm", "ldexp", "log_ndtr", "logaddexp", "logit", "nextafter",
+    "normcdf", "normcdfinv", "rcbrt", "rsqrt", "sigmoid", "sinc", "sinpi", "softplus", "trigamma",
+    "xlogy",
 ]  # fmt: skip
 
 
@@ -249,6 +250,13 @@ def normcdf(x: Real) -> Real:
     found = (y.call("erfc") - lost * _SLOPE * (-(y * y)).call("exp")) * 0.5
     limit = x.of(1.0).where(x.is_(">", 0.0), 0.0)
     return limit.where(x.abs().is_(">", 40.0), found)
+
+
+@_function()
+def log_ndtr(x: Real) -> Real:
+    """Logarithm of `normcdf`: of negative numbers by what is scaled, since that vanishes."""
+    left = (erfcx.of(x * -math.sqrt(0.5)) * 0.5).call("log") - x * x * 0.5
+    return left.where(x.is_("<", 0.0), (-normcdf.of(-x)).call("log1p"))
 
 
 @_function(cuda="normcdfinv")

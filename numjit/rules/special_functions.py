@@ -17,7 +17,7 @@ from numjit.rules.rule import Rule, emitted, math_call, real_floating, real_only
 from numjit.rules.traced import Derivative, Formula, Traced, call, where
 from numjit.rules.types import Element, RefusalError, argument_type
 
-__all__ = ["BESSEL_I1", "ENTRIES"]
+__all__ = ["BESSEL_I1", "ENTRIES", "ERFCX"]
 
 Operands = Sequence[text.Operand | None]
 
@@ -46,10 +46,27 @@ def _gaussian(factor: float) -> Formula:
     return of_operand(lambda x: call(nm.exp, -(x * x)) * (factor * 2.0 / math.sqrt(math.pi)))
 
 
+_of_erfcx = of_both(lambda r, x: x * r * 2.0 - 2.0 / math.sqrt(math.pi))
+#: The scaled complement of the error function, of which Python functors only take derivatives.
+ERFCX = Rule(
+    "the function erfcx",
+    (1, 1),
+    emitted(special.erfcx),
+    real_floating,
+    derivative=Derivative(_of_erfcx),
+    code=text.called("special.erfcx"),
+)
+
+
+def _log_ndtr(r: Traced, x: Traced) -> Any:
+    """The density over the distribution: of negative numbers by what is scaled, since both vanish."""
+    below = math.sqrt(2.0 / math.pi) / call(ERFCX, x * -math.sqrt(0.5))
+    return where(x < 0, below, call(nm.exp, x * x * -0.5 - r) * (1.0 / math.sqrt(2.0 * math.pi)))
+
+
 def _errors() -> list[Entry]:
     half_root, root = 0.5 * math.sqrt(math.pi), math.sqrt(2.0 * math.pi)
     of_erfcinv = of_result(lambda r: call(nm.exp, r * r) * -half_root)
-    of_erfcx = of_both(lambda r, x: x * r * 2.0 - 2.0 / math.sqrt(math.pi))
     of_normcdf = of_operand(lambda x: call(nm.exp, x * x * -0.5) * (1.0 / root))
     of_normcdfinv = of_result(lambda r: call(nm.exp, r * r * 0.5) * root)
     found = [
@@ -73,8 +90,16 @@ def _errors() -> list[Entry]:
             slope="√π/2 · exp(r²)",
         ),
         entry(derivative=of_erfcinv, cpp=cuda("erfcinv"), slope="-√π/2 · exp(r²)"),
-        entry(derivative=of_erfcx, cpp=cuda("erfcx"), slope="2 x r - 2/√π"),
+        entry(derivative=_of_erfcx, cpp=cuda("erfcx"), slope="2 x r - 2/√π"),
         entry(derivative=of_normcdf, cpp=cuda("normcdf"), slope="1/√(2π) · exp(-x²/2)"),
+        entry(
+            numjit_rule("log_ndtr", emitted(special.log_ndtr), real_floating),
+            derivative=of_both(_log_ndtr),
+            torch=text.called("special.log_ndtr"),
+            cpp=own("log_ndtr", in_numjit=True),
+            slope="exp(-x²/2 - r) / √(2π)",
+            note="the logarithm of the normal distribution's share below x",
+        ),
         entry(derivative=of_normcdfinv, cpp=cuda("normcdfinv"), slope="√(2π) · exp(r²/2)"),
     ]
 

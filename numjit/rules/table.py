@@ -29,7 +29,7 @@ RULES: dict[Any, Rule] = {key: rule for key, rule in _ALL.items() if not isinsta
 ATTRIBUTES: dict[str, Rule] = {name: _ALL[f".{name}"] for name in ("real", "imag")}
 METHODS: dict[str, Rule] = {name: _ALL[f".{name}()"] for name in ("conjugate", "conj")}
 
-_OTHERS = (*ATTRIBUTES.values(), *METHODS.values(), special_functions.BESSEL_I1)
+_OTHERS = (*ATTRIBUTES.values(), *METHODS.values(), special_functions.BESSEL_I1, special_functions.ERFCX)
 #: The form over torch tensors of an operation: of the key of its rule, or of a rule that has none.
 CODES: dict[Any, Code] = {
     key: rule.code

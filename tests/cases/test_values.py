@@ -81,6 +81,13 @@ def _bessel(order):
     return exact
 
 
+def _log_ndtr(x):
+    """Return the logarithm by the scaled function where numbers run out."""
+    if x > 1e5:
+        return mp.mpf(0)
+    return mp.log(_erfcx(-x / mp.sqrt(2)) / 2) - x * x / 2 if x < 0 else mp.log1p(-mp.ncdf(-x))
+
+
 def _sinc(x):
     if mp.isinf(x):
         return mp.nan
@@ -108,6 +115,7 @@ FUNCTIONS = {
     "numjit::digamma": (special.digamma, _digamma, 5),
     "numjit::trigamma": (special.trigamma, _trigamma, 5),
     "numjit::sinc": (special.sinc, _sinc, 2),
+    "numjit::log_ndtr": (special.log_ndtr, _log_ndtr, 4),
 }
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 

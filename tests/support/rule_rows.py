@@ -39,6 +39,7 @@ REFERENCES: dict[str, Any] = {
     "max(x, y)": torch.maximum, "min(x, y)": torch.minimum, "abs(x)": torch.abs, "round(x)": torch.round,
     "math.fabs(x)": torch.abs, "math.degrees(x)": torch.rad2deg, "math.radians(x)": torch.deg2rad,
     "math.gamma(x)": lambda x: torch.lgamma(x).exp(), "nm.softplus(x)": F.softplus,
+    "nm.log_ndtr(x)": torch.special.log_ndtr,
     "math.cbrt(x)": lambda x: x.sign() * x.abs() ** (1 / 3), "nm.fma(x, y, z)": lambda x, y, z: x * y + z,
     "math.remainder(x, y)": lambda x, y: _Remainder.apply(x, y),
 }  # fmt: skip
@@ -80,14 +81,19 @@ class Row:
         return found
 
 
+_NAMESPACES = {"any": "std::", "numjit": "numjit::"}
+
+
 def _rows() -> Iterator[Row]:
     for entry in ENTRIES:
         written = dict.fromkeys(text for rule in entry.rules.values() if (text := _expression(rule)))
         for place, (text, count) in enumerate(written):
-            cpp = [] if place else [name for name in entry.cpp if name.home in ("std", "cuda", "any")]
+            cpp = (
+                [] if place else [name for name in entry.cpp if name.home in ("std", "cuda", "any", "numjit")]
+            )
             given = ", ".join("xyz"[:count])
             names = [
-                f"{'std::' if name.home == 'any' else ''}{name.name}({given})"
+                f"{_NAMESPACES.get(name.home, '')}{name.name}({given})"
                 for name in cpp
                 if name.name not in _OTHER_OPERANDS
             ]

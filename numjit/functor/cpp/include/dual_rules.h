@@ -33,6 +33,8 @@ namespace numjit_dual {
   DO(__fdiv_rn) DO(__fdividef) DO(__fma_rn) DO(__fmaf_rn) DO(__fmul_rn) DO(__frcp_rn) DO(__frsqrt_rn) DO(__fsqrt_rn) \
   DO(__fsub_rn) DO(__log10f) DO(__log2f) DO(__logf) DO(__powf) DO(__saturatef) DO(__sincosf) DO(__sinf) DO(__tanf) \
   DO(fdividef)
+#define NUMJIT_OWN_NAMES(DO) \
+  DO(log_ndtr)
 // numjit.rules: end
 // In a namespace of their own, so that naming a rule elsewhere does not name these with it.
 namespace plain {
@@ -41,6 +43,11 @@ NUMJIT_STANDARD_NAMES(NUMJIT_USING)
 #undef NUMJIT_USING
 NUMJIT_CUDA_NAMES(NUMJIT_CUDA)
 NUMJIT_INTRINSIC_NAMES(NUMJIT_CUDA)
+#ifdef NUMJIT_VALUES
+#define NUMJIT_USING(f) using ::numjit_special::f;
+NUMJIT_OWN_NAMES(NUMJIT_USING)
+#undef NUMJIT_USING
+#endif
 }  // namespace plain
 using namespace plain;
 
@@ -260,6 +267,8 @@ NUMJIT_RULES(erfinv, exp(v * v) * R(0.8862269254527579))
 NUMJIT_RULES(erfcinv, exp(v * v) * R(-0.8862269254527579))
 NUMJIT_RULES(erfcx, x * v * R(2) - R(1.1283791670955126))
 NUMJIT_RULES(normcdf, exp(x * x * R(-0.5)) * R(0.3989422804014327))
+NUMJIT_RULE(log_ndtr, x < R(0) ? R(R(0.7978845608028654) / erfcx(x * R(-0.7071067811865476))) : R(exp(x * x * R(-0.5)
+    - v) * R(0.3989422804014327)))
 NUMJIT_RULES(normcdfinv, exp(v * v * R(0.5)) * R(2.5066282746310002))
 NUMJIT_RULES(tgamma, v * digamma(x))
 NUMJIT_RULES(lgamma, digamma(x))
@@ -505,6 +514,13 @@ NUMJIT_STANDARD_NAMES(NUMJIT_USING)
 NUMJIT_CUDA_NAMES(NUMJIT_USING)
 NUMJIT_INTRINSIC_NAMES(NUMJIT_USING)
 NUMJIT_REFUSED(NUMJIT_USING)
+#ifdef NUMJIT_VALUES
+namespace numjit_scope {
+namespace numjit {
+NUMJIT_OWN_NAMES(NUMJIT_USING)
+}
+}  // namespace numjit_scope
+#endif
 #undef NUMJIT_USING
 #define NUMJIT_USING(name) using ::numjit_dual::name##f;
 NUMJIT_FLOAT_NAMES(NUMJIT_USING)
@@ -513,4 +529,5 @@ NUMJIT_FLOAT_NAMES(NUMJIT_USING)
 #undef NUMJIT_STANDARD_NAMES
 #undef NUMJIT_CUDA_NAMES
 #undef NUMJIT_INTRINSIC_NAMES
+#undef NUMJIT_OWN_NAMES
 #undef NUMJIT_REFUSED

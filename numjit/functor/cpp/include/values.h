@@ -1,6 +1,7 @@
 // Functions whose value numjit computes itself: those of CUDA for the CPU, and those of namespace numjit.
 // Written by `python -m numjit.rules.cpp_values`; the formulas stand in numjit/rules/special.py.
 // Follows core.h. Lines from "//@ words" to "//@" are left out of programs that use none of the words.
+#define NUMJIT_VALUES
 #ifdef __CUDACC_RTC__
 #define NUMJIT_INLINE __forceinline__
 #else
@@ -14,7 +15,7 @@ template <class... S>
 using if_numbers =
     ::numjit_standard::enable_if_t<(::numjit_standard::is_arithmetic_v<S> && ...), real_of<S...>>;
 #ifdef __CUDACC_RTC__
-namespace std { using ::copysign; using ::cospi; using ::erfc; using ::exp; using ::fabs; using ::log; using ::log1p; using ::pow; using ::sin; using ::sinpi; using ::sqrt; using ::tgamma; using ::trunc; }
+namespace std { using ::copysign; using ::cospi; using ::erfc; using ::erfcx; using ::exp; using ::fabs; using ::log; using ::log1p; using ::normcdf; using ::pow; using ::sin; using ::sinpi; using ::sqrt; using ::tgamma; using ::trunc; }
 #else
 namespace std = ::std;
 template <class R>
@@ -613,6 +614,32 @@ template <class S0>
 NUMJIT_INLINE ::numjit_special::if_numbers<S0> trigamma(S0 x0) {
   using R = ::numjit_special::if_numbers<S0>;
   return ::numjit_special::trigamma(static_cast<R>(x0));
+}
+}
+}  // namespace numjit_scope
+//@
+//@ log_ndtr
+namespace numjit_special {
+#ifdef __CUDACC_RTC__
+template <class R>
+NUMJIT_INLINE R log_ndtr(R x) {
+  if (x < R(0)) return std::log(std::erfcx(x * R(-0.7071067811865476)) * R(0.5)) - x * x * R(0.5);
+  return std::log1p(-std::normcdf(-x));
+}
+#else
+template <class R>
+NUMJIT_INLINE R log_ndtr(R x) {
+  if (x < R(0)) return std::log(erfcx(x * R(-0.7071067811865476)) * R(0.5)) - x * x * R(0.5);
+  return std::log1p(-normcdf(-x));
+}
+#endif
+}  // namespace numjit_special
+namespace numjit_scope {
+namespace numjit {
+template <class S0>
+NUMJIT_INLINE ::numjit_special::if_numbers<S0> log_ndtr(S0 x0) {
+  using R = ::numjit_special::if_numbers<S0>;
+  return ::numjit_special::log_ndtr(static_cast<R>(x0));
 }
 }
 }  // namespace numjit_scope
