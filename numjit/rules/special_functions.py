@@ -59,7 +59,7 @@ ERFCX = Rule(
 
 
 def _log_ndtr(r: Traced, x: Traced) -> Any:
-    """The density over the distribution: of negative numbers by what is scaled, since both vanish."""
+    """Divide the density by the distribution: of negative numbers by what is scaled, since both vanish."""
     below = math.sqrt(2.0 / math.pi) / call(ERFCX, x * -math.sqrt(0.5))
     return where(x < 0, below, call(nm.exp, x * x * -0.5 - r) * (1.0 / math.sqrt(2.0 * math.pi)))
 
