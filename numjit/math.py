@@ -23,11 +23,12 @@ from numjit.errors import shown as _shown
 __all__ = [
     "acos", "acosh", "angle", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "ceil", "clamp", "copysign", "cos", "cosh", "digamma", "erf", "erfc",
-    "erfcx", "erfinv", "exp", "exp2", "expm1", "floor", "fma", "fmax", "fmin", "fmod", "frac", "gcd", "hypot",
-    "i0", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "lcm", "ldexp", "left_shift", "lgamma",
-    "log", "log1p", "log2", "log10", "log_ndtr", "logaddexp", "logit", "maximum", "minimum", "nextafter",
-    "reciprocal", "remainder", "right_shift", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit",
-    "sin", "sinc", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "trunc", "where", "xlogy",
+    "erfcx", "erfinv", "exp", "exp2", "expm1", "floor", "fma", "fmax", "fmin", "fmod", "frac", "gammainc",
+    "gcd", "hypot", "i0", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "lcm", "ldexp",
+    "left_shift", "lgamma", "log", "log1p", "log2", "log10", "log_ndtr", "logaddexp", "logit", "maximum",
+    "minimum", "nextafter", "reciprocal", "remainder", "right_shift", "round", "rsqrt", "sgn", "sigmoid",
+    "sign", "signbit", "sin", "sinc", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "trunc", "where",
+    "xlogy",
 ]  # fmt: skip
 
 # ------------------------------------------------------------------- Python numbers as elements
@@ -263,6 +264,41 @@ def log_ndtr(x: Any) -> Any:
         return log(0.5 * erfcx(x * -_math.sqrt(0.5))) - 0.5 * x * x
     outside = 0.5 * _math.erfc(abs(x) * _math.sqrt(0.5))
     return _math.log1p(-outside) if x > 0.0 else log(outside)
+
+
+def gammainc(a: Any, x: Any) -> Any:
+    """Return the regularised lower incomplete gamma function P(a, x), of which x may be differentiated."""
+    a, x = float(a), float(x)
+    if not (a >= 0.0 and x >= 0.0) or a == x == 0.0 or a == x == _math.inf:
+        return _math.nan
+    if a in {0.0, _math.inf} or x in {0.0, _math.inf}:
+        return float(a == 0.0 or x == _math.inf)
+    if a < 20.0:
+        weight = _math.exp(a * _math.log(x) - x - _math.lgamma(a))
+    else:  # by Stirling's series, whose terms do not cancel
+        off = (x - a) / a
+        series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / (a * a)) / (a * a)) / (a * a)) / a
+        weight = _math.sqrt(a / (2.0 * _math.pi)) * _math.exp(a * (_math.log1p(off) - off) - series)
+    if x < a + 1.0:  # the series in powers of x
+        term = total = 1.0 / a
+        order = a
+        while term > total * 1e-17:
+            order += 1.0
+            term *= x / order
+            total += term
+        return min(weight * total, 1.0)
+    # The continued fraction of the rest, by Lentz's method.
+    below = x + 1.0 - a
+    over, down = 1e300, 1.0 / below
+    rest = down
+    for k in range(1, 100000):
+        factor, below = -k * (k - a), below + 2.0
+        down = 1.0 / (factor * down + below)
+        over = below + factor / over
+        rest *= down * over
+        if abs(down * over - 1.0) < 1e-16:
+            break
+    return 1.0 - weight * rest
 
 
 def erfinv(x: Any) -> Any:

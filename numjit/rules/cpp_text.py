@@ -19,6 +19,7 @@ from numjit.rules.entry import Entry, Name
 from numjit.rules.rule import as_real
 from numjit.rules.table import ENTRIES
 from numjit.rules.traced import Traced, where
+from numjit.rules.types import RefusalError
 
 __all__ = ["complex_rules", "names", "operators", "own_rules", "rules"]
 
@@ -245,6 +246,8 @@ class _Slopes:
         """Return a partial as an expression."""
         if scalar is None:
             return "Flat()"
+        if scalar is _REFUSED:
+            return "R(std::numeric_limits<double>::quiet_NaN())"
         if not isinstance(scalar, _Text):
             scalar = tracer.number(scalar)
         statements, expression = _written(scalar)
@@ -271,7 +274,19 @@ def _partials(
     tracer.made[call, tuple(map(id, operands)), result.type] = result
     formula = entry.derivative.formula
     assert formula is not None
-    return [how() if callable(how) else how for how in formula(result, *operands)]
+    return [_asked(how) for how in formula(result, *operands)]
+
+
+#: Stands for the derivative by an operand that has none. Whether that is asked for shows when a functor runs:
+#: operands of one type are duals all, whichever of them is differentiated.
+_REFUSED = object()
+
+
+def _asked(how: Any) -> Any:
+    try:
+        return how() if callable(how) else how
+    except RefusalError:
+        return _REFUSED
 
 
 # ------------------------------------------------------------------------------------------ what is written

@@ -16,6 +16,7 @@ from numjit.rules.types import Element, RefusalError
 
 __all__ = ["TOPICS", "complex_derivatives", "cpp_derivatives", "derivatives", "functions", "python_names"]
 
+_NAMESPACES = {"any": "std::", "own": "numjit::"}
 _KINDS = {"b": dtypes.bool_, "i": dtypes.int32, "f": dtypes.float32, "c": dtypes.complex64}
 
 
@@ -154,11 +155,7 @@ def cpp_derivatives() -> str:
     """Return the table of derivatives in C++."""
     rows = []
     for entry in ENTRIES:
-        names = [
-            f"std::{name.name}" if name.home == "any" else name.name
-            for name in entry.cpp
-            if name.home != "own"
-        ]
+        names = [f"{_NAMESPACES.get(name.home, '')}{name.name}" for name in entry.cpp]
         if names:
             rows.append((_code(names), entry.slope, _joined(entry.kinks, entry.kinks_cpp)))
     return _table(("function", "derivative", "at kinks and edges"), rows)

@@ -143,6 +143,13 @@ BESSEL_I1 = Rule(
 )
 
 
+def _gammainc(r: Traced, a: Traced, x: Traced) -> Sequence[Any]:  # noqa: ARG001
+    def refuse() -> Any:
+        raise RefusalError(f"numjit.math.gammainc has no derivative by a; make it a number, {REMEDY}")
+
+    return refuse, lambda: call(nm.exp, call(nm.xlogy, a - 1.0, x) - x - call(nm.lgamma, a))
+
+
 def _gammas() -> list[Entry]:
     return [
         entry(
@@ -168,6 +175,16 @@ def _gammas() -> list[Entry]:
             slope="trigamma",
             kinks="exact to 1e-13 (torch's to 1e-8); its own derivatives are those of its formula",
             note="infinite at 0, NaN at its other poles, as torch's",
+        ),
+        entry(
+            numjit_rule("gammainc", emitted(special.gammainc), real_floating),
+            derivative=_gammainc,
+            torch=text.called("special.gammainc"),
+            cpp=own("gammainc", operands=2),
+            slope="by x: exp((a - 1) log x - x - log Γ(a))",
+            kinks_python="refused by a, as torch does",
+            kinks_cpp="NaN by a",
+            note="to some units of 1e-14 where torch's is off by up to 1e-9",
         ),
         entry(
             numjit_rule("i0", emitted(special.i0), real_floating),

@@ -334,6 +334,31 @@ OWN = {
 }
 
 
+def test_gammainc_is_differentiated_by_x_alone_in_both_languages(device):
+    a = torch.tensor([0.5, 2.0, 7.5, 40.0], dtype=torch.float64, device=device)
+    x = torch.tensor([0.3, 2.5, 6.0, 45.0], dtype=torch.float64, device=device, requires_grad=True)
+    python = numjit.elementwise(lambda a, x: numjit.math.gammainc(a, x))
+    cpp = numjit.elementwise("template <class T> T f(T a, T x) { return numjit::gammainc(a, x); }")
+    exact = [
+        float(mp.gammainc(p, 0, q, regularized=True)) for p, q in zip(a.tolist(), x.tolist(), strict=True)
+    ]
+    for operation in (python, cpp):
+        value = operation(a, x)
+        wanted = torch.tensor(exact, dtype=torch.float64)
+        torch.testing.assert_close(value.detach().cpu(), wanted, rtol=1e-13, atol=0)
+        (slope,) = torch.autograd.grad(value.sum(), x, create_graph=True)
+        density = torch.exp((a - 1) * torch.log(x) - x - torch.lgamma(a)).detach()
+        torch.testing.assert_close(slope.detach(), density, rtol=1e-12, atol=0)
+        (second,) = torch.autograd.grad(slope.sum(), x)
+        torch.testing.assert_close(second, density * ((a - 1) / x - 1).detach(), rtol=1e-11, atol=1e-13)
+    order = a.clone().requires_grad_()
+    with pytest.raises(numjit.NumjitError, match="no derivative by a"):
+        python(order, x).sum().backward()
+    assert torch.autograd.grad(cpp(order, x).sum(), order)[0].isnan().all()
+    for p, q, wanted in zip(a.tolist(), x.tolist(), exact, strict=True):
+        assert numjit.math.gammainc(p, q) == pytest.approx(wanted, rel=1e-13)
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_both_languages_differentiate_numjits_own_functions_twice(name, device):
     letters = "xyz"[: len(OWN[name])]

@@ -53,6 +53,8 @@ APART = {
     ),
     ("nm.logit(x)", 2): (lambda x: (x < 1e-300) | (x >= 1), "torch multiplies by the NaN of outside"),
     ("nm.softplus(x)", 2): (lambda x: x == 20, "torch has the threshold itself beyond it"),
+    ("log_ndtr", 1): (lambda x: x < -1e100, "torch multiplies infinities by 0"),
+    ("log_ndtr", 2): (lambda x: x < -100, "torch's difference cancels"),
     ("atan2", 1): (lambda y, x: torch.hypot(x, y) < 1e-154, "torch's squares vanish"),
     ("copysign", 1): (lambda x, y: ~x.isfinite(), "torch divides infinities"),
     ("ldexp", 0): (lambda x, n: n.isinf(), "an infinite n is halved"),

@@ -19,7 +19,8 @@ from numjit.rules.table import ENTRIES
 __all__ = ["ALIKE", "ELSEWHERE", "ROWS", "Row", "cpp_functor", "grid", "groups", "plain", "python_functor"]
 
 F = torch.nn.functional
-#: Entries with a derivative that are tested by themselves: of complex numbers, of bounds, of a condition.
+#: Entries with a derivative that are tested by themselves: of complex numbers, of bounds, of a condition;
+#: gammainc has one by its last operand alone.
 ELSEWHERE = {
     "complex()",
     "cmath.rect",
@@ -28,6 +29,7 @@ ELSEWHERE = {
     ".imag",
     ".conjugate()",
     "numjit.math.clamp",
+    "numjit.math.gammainc",
     "numjit.math.where",
 }
 #: What torch calls it, where it is not the function's own name, and formulas where torch has none.
@@ -76,18 +78,23 @@ class Row:
     def reference(self) -> Callable[..., torch.Tensor]:
         """What torch computes."""
         own = self.python.partition("(")[0].rpartition(".")[2]
-        found: Callable[..., torch.Tensor] = REFERENCES.get(self.python) or getattr(torch, own)
+        named = getattr(torch, own, None) or getattr(torch.special, own, None)
+        found: Callable[..., torch.Tensor] = REFERENCES.get(self.python) or named
         return found
+
+
+#: Of names that are not global.
+NAMESPACES = {"any": "std::", "own": "numjit::"}
 
 
 def _rows() -> Iterator[Row]:
     for entry in ENTRIES:
         written = dict.fromkeys(text for rule in entry.rules.values() if (text := _expression(rule)))
         for place, (text, count) in enumerate(written):
-            cpp = [] if place else [name for name in entry.cpp if name.home in ("std", "cuda", "any")]
+            cpp = [] if place else [name for name in entry.cpp if name.home in ("std", "cuda", "any", "own")]
             given = ", ".join("xyz"[:count])
             names = [
-                f"{'std::' if name.home == 'any' else ''}{name.name}({given})"
+                f"{NAMESPACES.get(name.home, '')}{name.name}({given})"
                 for name in cpp
                 if name.name not in _OTHER_OPERANDS
             ]

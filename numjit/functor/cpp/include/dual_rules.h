@@ -35,7 +35,7 @@ namespace numjit_dual {
   DO(__fsub_rn) DO(__log10f) DO(__log2f) DO(__logf) DO(__powf) DO(__saturatef) DO(__sincosf) DO(__sinf) DO(__tanf) \
   DO(fdividef)
 #define NUMJIT_OWN_NAMES(DO) \
-  DO(digamma) DO(log_ndtr) DO(logaddexp) DO(sinc) DO(xlogy)
+  DO(digamma) DO(gammainc) DO(log_ndtr) DO(logaddexp) DO(sinc) DO(xlogy)
 // numjit.rules: end
 // In a namespace of their own, so that naming a rule elsewhere does not name these with it.
 namespace plain {
@@ -309,6 +309,7 @@ NUMJIT_DUAL R slope_of_digamma(const R& x) {
   return t0 ? R(R(9.869604401089358) / (t1 * t1) - t10) : R(t10);
 }
 NUMJIT_RULE(digamma, slope_of_digamma(x))
+NUMJIT_RULE2(gammainc, R(std::numeric_limits<double>::quiet_NaN()), exp(xlogy(x - R(1), y) - y - lgamma(x)))
 NUMJIT_RULE2(logaddexp, R(1) / (R(1) + exp(y - x)), R(1) / (R(1) + exp(x - y)))
 NUMJIT_RULE2(xlogy, x == R(0) & y <= R(0) ? R(0) : R(log(y)), x / y)
 // numjit.rules: end
