@@ -14,7 +14,7 @@ import tempfile
 
 from numjit.errors import SettingsError
 
-__all__ = ["cache_dir", "cache_limit", "check", "cxx", "home_cache", "launcher", "num_threads"]
+__all__ = ["cache_dir", "cache_limit", "check", "cxx", "home_cache", "launcher", "log_topics", "num_threads"]
 
 _DEFAULT_LIMIT = 1 << 30
 _SIZE = re.compile(
@@ -104,6 +104,19 @@ def launcher() -> bool:
     return text not in _OFF
 
 
+#: What ``NUMJIT_LOG`` may name. compile: what was compiled, linked or found on disk; plan: what a new kind of
+#: call does; launcher: whether compiled calls are on; torch: operators registered, functors seen through.
+_TOPICS = ("compile", "plan", "launcher", "torch")
+
+
+def log_topics() -> tuple[str, ...]:
+    """Topics to print to stderr: ``NUMJIT_LOG``, names with commas between, or ``all``; by default none."""
+    asked = [topic.strip().lower() for topic in _text("NUMJIT_LOG").split(",") if topic.strip()]
+    if not set(asked) <= {*_TOPICS, "all"}:
+        raise _refused("NUMJIT_LOG", f"all, or some of {', '.join(_TOPICS)} with commas between")
+    return _TOPICS if "all" in asked else tuple(asked)
+
+
 def check() -> None:
     """Read every variable that is numjit's own, so that a mistake is told before anything is compiled.
 
@@ -116,6 +129,7 @@ def check() -> None:
     cache_limit()
     num_threads()
     launcher()
+    log_topics()
 
 
 def _text(name: str) -> str:

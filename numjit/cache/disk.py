@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from numjit import config
+from numjit.ground import log
 from numjit.ground.apart import lock
 
 __all__ = ["DiskStore", "default_store"]
@@ -268,5 +269,6 @@ def default_store() -> DiskStore:
     store = _stores.get(folder)
     if store is None:
         config.check()
+        log.show(config.log_topics())
         store = _stores.setdefault(folder, DiskStore(folder))
     return store

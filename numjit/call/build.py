@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from numjit import __version__, config, dtypes
@@ -24,13 +26,14 @@ from numjit.functor.kinds import Functor
 from numjit.functor.python import PythonFunctor
 from numjit.functor.signature import ArgumentType, Specialisation
 from numjit.ground.apart import apart, runs_apart
+from numjit.ground.log import logger
 from numjit.kernels.spec import FUNCTOR_SYMBOL, ShellSpec
 from numjit.runtime import devices, launch
 from numjit.toolchain.beside import beside
 from numjit.toolchain.collector import collection_paused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numjit.cpu.chunk import HostChunk
     from numjit.dtypes import DType
@@ -52,6 +55,7 @@ __all__ = [
 ]
 
 Target = Literal["cuda", "cpu"]
+_log = logger("compile")
 _MINIMUM_CC = (7, 5)
 #: Loaded kernels kept; each is some 10 KB of device memory.
 _kernels: Memo[launch.Kernel] = Memo(4096)
@@ -88,6 +92,14 @@ def _gpu_compilers() -> str:
         *identities(),
         *(f"{name}={text}" for name, text in settings),
     )
+
+
+@contextlib.contextmanager
+def _timed(what: str, *details: Any) -> Iterator[None]:
+    """Say what was done and how long it took."""
+    start = time.perf_counter()
+    yield
+    _log.debug(f"{what} in %.0f ms", *details, (time.perf_counter() - start) * 1e3)
 
 
 def _keep(functor: Functor, key: str, suffix: str, made: bytes) -> None:
@@ -193,14 +205,16 @@ def device_code(functor: Functor, specialisation: Specialisation, cc: tuple[int,
     key = _functor_key(functor, specialisation, cc)
     found = default_store().get(key, ".ltoir")
     if found is not None:
+        _log.debug("found functor %s (%s) for sm_%d%d on disk", functor.name, specialisation.key, *cc)
         return found
-    if isinstance(functor, CppFunctor):
-        made = _compile_cpp(functor, specialisation, FUNCTOR_SYMBOL, cc)
-    else:
-        from numjit.functor.device import compile_device
+    with _timed("compiled functor %s (%s) for sm_%d%d", functor.name, specialisation.key, *cc):
+        if isinstance(functor, CppFunctor):
+            made = _compile_cpp(functor, specialisation, FUNCTOR_SYMBOL, cc)
+        else:
+            from numjit.functor.device import compile_device
 
-        with collection_paused():
-            made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
+            with collection_paused():
+                made = compile_device(functor, specialisation, FUNCTOR_SYMBOL, cc)
     _keep(functor, key, ".ltoir", made)
     return made
 
@@ -265,10 +279,11 @@ def shell_code(spec: ShellSpec, cc: tuple[int, int]) -> tuple[bytes, str]:
     key = _shell_key(spec, cc)
     found = default_store().load(key, ".shell", _read_shell)
     if found is not None:
+        _log.debug("found shell %s for sm_%d%d on disk", spec, *cc)
         return found
     from numjit.ground.numba_cuda import compile_kernel, numba_cuda_ready
 
-    with collection_paused(), numba_cuda_ready():
+    with _timed("compiled shell %s for sm_%d%d", spec, *cc), collection_paused(), numba_cuda_ready():
         from numba.core import types
 
         from numjit.codegen.machine import ptx
@@ -325,6 +340,7 @@ def link_kernel(
     suffix = ".ptx" if ptx else ".cubin"
     found = default_store().get(key, suffix)
     if found is not None:
+        _log.debug("found kernel of %s with shell %s for sm_%d%d on disk", functor.name, spec, *cc)
         return found
     store = default_store()
     stored = (_functor_key(functor, specialisation, cc), ".ltoir"), (_shell_key(spec, cc), ".shell")
@@ -358,7 +374,8 @@ def _link(
     else:
         functor_code = device_code(functor, specialisation, cc)
         code, _ = shell_code(spec, cc)
-    return nvjitlink.link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
+    with _timed("linked %s with shell %s for sm_%d%d", functor.name, spec, *cc):
+        return nvjitlink.link([("shell", code), (functor.name, functor_code)], cc, ptx=ptx)
 
 
 @runs_apart
@@ -488,7 +505,10 @@ def host_chunk(
         if isinstance(functor, CppFunctor):
             from numjit.cpu import cpp_loop
 
-            return cpp_loop.build_chunk(functor, specialisation, *layout, cache_dir=default_store().folder)
+            with _timed("compiled or loaded the CPU loop of %s (%s)", functor.name, specialisation.key):
+                return cpp_loop.build_chunk(
+                    functor, specialisation, *layout, cache_dir=default_store().folder
+                )
         return _python_chunk(functor, specialisation, *layout)
 
     if on_disk:
@@ -540,9 +560,10 @@ def _python_chunk(
     if packed is not None:
         loaded = object_code.load(packed)
         if loaded is not None:
+            _log.debug("found the CPU loop of %s (%s) on disk", functor.name, specialisation.key)
             return loaded
         store.discard(key, ".loop")
-    with collection_paused():
+    with _timed("compiled the CPU loop of %s (%s)", functor.name, specialisation.key), collection_paused():
         from numjit.cpu import python_loop
 
         made = python_loop.build_chunk(functor, specialisation, storages, stored_outputs, views)

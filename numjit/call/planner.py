@@ -17,6 +17,7 @@ from numjit.call.arguments import Arguments, default_dtype, named
 from numjit.call.outputs import GivenOutputs, reach_of
 from numjit.call.record import Plan
 from numjit.errors import BroadcastError, NumjitError, ToolchainError
+from numjit.ground.log import logger
 from numjit.kernels.spec import InputSlot, OutputSlot, ShellSpec
 from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
@@ -35,6 +36,7 @@ __all__ = ["LIMIT", "Planner", "gradient_dtype", "view_bits"]
 #: Plans kept a functor, and keys by which calls find them again: a loop over ever new shapes must not grow
 #: without bound.
 LIMIT = 16384
+_log = logger("plan")
 
 
 class Planner:
@@ -177,6 +179,10 @@ class Planner:
                 ) from None
             plan.fingerprint = key[0]
             self.plans.keep(key, plan)
+            _log.debug(
+                "planned %s (%s) of shape %s on %s: %s", self._name, plan.specialisation.key, plan.shape,
+                plan.device, plan.shell.variant if plan.shell else "loop",
+            )  # fmt: skip
         return plan
 
     def make_plan(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numjit import config
 from numjit.ground.apart import Task, lock
+from numjit.ground.log import logger
 
 if TYPE_CHECKING:
     from numjit.launcher.interface import PlannedCall
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FastCallable", "FastCalls", "Launcher", "build", "launchable", "obstacle", "wait"]
 
-_log = logging.getLogger("numjit")
+_log = logger("launcher")
 
 
 def launchable(call: Callable[..., Any]) -> Callable[..., Any]:

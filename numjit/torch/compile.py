@@ -15,6 +15,7 @@ from numjit.errors import ArgumentError
 from numjit.functor.fingerprint import Captures
 from numjit.functor.signature import ArgumentType
 from numjit.ground.checks import as_tuple
+from numjit.ground.log import logger
 from numjit.torch.dispatch import leave_eager_calls_alone
 from numjit.torch.genuine import genuine_functions
 from numjit.torch.graph import stored
@@ -28,6 +29,7 @@ __all__ = ["break_graph", "call_outside", "call_traced", "explain", "generated"]
 generated = types.ModuleType("numjit.generated", "Torch forms of functors, generated under torch.compile.")
 sys.modules[generated.__name__] = generated
 _serial = itertools.count()
+_log = logger("torch")
 _forms: dict[Any, str] = {}
 
 
@@ -89,9 +91,10 @@ def _form(name: str, kinds: tuple[tuple[Any, int], ...], default: Any, active: t
     made = ""
     try:
         lowered = _lower(operation, types_, as_dtype(default), opaque=opaque, active=active)
-    except NotLowerable:
-        pass
+    except NotLowerable as reason:
+        _log.debug("%s stays one operator under a compiler: %s", operation.name, reason)
     else:
+        _log.debug("%s is seen through by a compiler", operation.name)
         own = operation.python.name if operation.python is not None else ""
         made = f"{own if own.isidentifier() else 'functor'}_{next(_serial)}"
         # Dynamo finds a function's globals through the module that they name.

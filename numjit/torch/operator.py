@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numjit.arrays.numbers import number_type
 from numjit.errors import ArgumentError, FunctorError, OutputError
 from numjit.ground.checks import as_tuple
+from numjit.ground.log import logger
 from numjit.torch.batches import operator_over_batch
 from numjit.torch.definition import definition, lock
 from numjit.torch.gradient import autograd_kernel
@@ -29,6 +30,7 @@ __all__ = ["TorchOp", "flops_of", "opaque_op", "register", "registered"]
 
 _NUMBERS = frozenset((bool, float, complex))
 _INT64 = 1 << 63
+_log = logger("torch")
 _registered: dict[str, TorchOp] = {}
 #: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
 _opaque: weakref.WeakKeyDictionary[WatchedOperation, dict[tuple[str, Rule | None], TorchOp]]
@@ -86,6 +88,7 @@ class TorchOp:
             self._definition.begin(self, (self._schema(self._plain), self._schema(None)))
             self._add(self._plain)
             self._add_out()
+        _log.debug("registered %s", name)
 
     # ------------------------------------------------------------------------------- registration
 
