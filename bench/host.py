@@ -204,9 +204,7 @@ def _foreign_cases(x: torch.Tensor, y: torch.Tensor) -> dict[str, HostCase]:
         from numba import cuda
 
         operands = cuda.as_cuda_array(x), cuda.as_cuda_array(y)
-        found["add of Numba arrays"] = HostCase(
-            {"numjit": (cases.add, operands, {}), IN_PYTHON: python}, {IN_PYTHON: 2.0}
-        )
+        found["add of Numba arrays"] = HostCase({"numjit": (cases.add, operands, {}), IN_PYTHON: python})
         found["an empty Numba array"] = HostCase({"numba": (cuda.device_array, (1024, "f4"), {})})
     found["add of interface arrays"] = HostCase(
         {"numjit": (cases.add, (_Interface(x), _Interface(y)), {}), IN_PYTHON: python}, {IN_PYTHON: 2.0}

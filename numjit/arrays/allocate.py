@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib.util
 import math
 import sys
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from numjit.arrays.numpy_arrays import address_of, to_numpy_dtype
-from numjit.arrays.streams import LEGACY_STREAM
 from numjit.arrays.view import CPU, ArrayView, Device
 from numjit.dtypes import DType
 from numjit.errors import DeviceError, UnsupportedDtypeError
@@ -158,9 +156,7 @@ def allocator(
         array, view = empty(library, shape, strides, dtype, device)
         return array, view.pointer
 
-    if library == "numba":
-        return _numba_allocator(make, device)
-    if strides != contiguous_strides(shape):
+    if library == "numba" or strides != contiguous_strides(shape):
         return make
     own = to_numpy_dtype(dtype)
     if library == "numpy":
@@ -180,51 +176,6 @@ def allocator(
         return array, array.data.ptr
 
     return make_cupy
-
-
-def _numba_allocator(
-    make: Callable[[int], tuple[Any, int]], device: Device
-) -> Callable[[int], tuple[Any, int]]:
-    """Return what makes arrays like the one that `make` does, of which only the memory is new.
-
-    Numba asks the driver for memory and gives it back, which takes longer than a call and waits for what
-    the device still does. torch's caching allocator, where torch is in use, does not. What it has freed on
-    the legacy default stream it uses again in the order of that stream, with which Numba's own streams are
-    synchronised; so for other streams, and where Numba is given a memory manager, memory is Numba's.
-    """
-    cuda = imported("numba.cuda")
-
-    pattern, _ = make(LEGACY_STREAM)
-    kind, size, attributes = type(pattern), pattern.alloc_size, dict(vars(pattern))
-    del pattern, attributes["gpu_data"]
-    gpu = cuda.gpus[device.index]
-    context = gpu.get_primary_context()
-    is_numba_memory = type(context.memory_manager).__module__.partition(".")[0] in ("numba", "numba_cuda")
-    if not is_numba_memory:
-        return make
-    torch_stream: Callable[[int], int] | None = None
-
-    def make_numba(stream: int) -> tuple[Any, int]:
-        nonlocal torch_stream
-        torch = sys.modules.get("torch")
-        if torch_stream is None and torch is not None and torch.cuda.is_initialized():
-            torch_stream = torch._C._cuda_getCurrentRawStream
-        if (
-            stream > LEGACY_STREAM
-            or torch_stream is None
-            or torch is None
-            or torch_stream(device.index)
-            or gpu.get_primary_context() is not context  # after numba.cuda.close()
-        ):
-            return make(stream)
-        owner = torch.empty(size, dtype=torch.uint8, device=_torch_device(torch, device))
-        pointer: int = owner.data_ptr()
-        array = object.__new__(kind)
-        memory = cuda.MemoryPointer(context, ctypes.c_void_p(pointer), size, owner=owner)
-        vars(array).update(attributes, gpu_data=memory)
-        return array, pointer
-
-    return make_numba
 
 
 def _extent(shape: tuple[int, ...], byte_strides: tuple[int, ...], itemsize: int) -> int:

@@ -398,38 +398,6 @@ def test_numba_arrays_that_repeat_elements(operation):
 
 
 @pytest.mark.gpu
-def test_memory_of_numba_results(operation):
-    """It is torch's where that goes by the stream that Numba's streams wait for, and else Numba's own."""
-    cuda = pytest.importorskip("numba.cuda")
-    host = np.arange(4096, dtype=np.float32)
-    x = cuda.to_device(host)
-    operation(x, x)
-    before = torch.cuda.memory_allocated()
-    result = operation(x, x)
-    assert isinstance(result.gpu_data.owner, torch.Tensor)
-    assert torch.cuda.memory_allocated() - before == host.nbytes
-    part = result[1000:2000]
-    assert result.gpu_data.context.device.id == x.gpu_data.context.device.id == 0
-    del result
-    others = [operation(x, x, alpha=0) for _ in range(8)]  # would take the memory, were it free
-    np.testing.assert_array_equal(part.copy_to_host(), 2 * host[1000:2000])
-    del part, others
-    assert torch.cuda.memory_allocated() == before
-    with torch.cuda.stream(torch.cuda.Stream()):
-        own = operation(x, x)
-    assert not isinstance(own.gpu_data.owner, torch.Tensor)
-    stream = cuda.stream()
-    bound = x.bind(stream)
-    operation(bound, bound)
-    ordered = operation(bound, bound)
-    assert not isinstance(ordered.gpu_data.owner, torch.Tensor)
-    assert torch.cuda.memory_allocated() == before
-    stream.synchronize()
-    for made in (own, ordered):
-        np.testing.assert_array_equal(made.copy_to_host(), 2 * host)
-
-
-@pytest.mark.gpu
 def test_numba_kernels_take_numba_results(operation):
     """Also on streams of Numba's, whose work comes before whatever gets the memory next."""
     cuda = pytest.importorskip("numba.cuda")
