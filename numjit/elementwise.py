@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numjit.functor.kinds import Functor
     from numjit.tools.inspection import Inspection
     from numjit.tools.prepared import Prepared
-    from numjit.torch.rule import Rule
+    from numjit.torch.rule import HandGradient
 
 __all__ = ["Elementwise", "elementwise"]
 
@@ -499,13 +499,13 @@ def _find(module: str, qualname: str) -> Any:
     return found
 
 
-def _restore(source: Any, options: dict[str, Any], rule: Rule | None = None) -> Any:
+def _restore(source: Any, options: dict[str, Any], rule: HandGradient | None = None) -> Any:
     made = elementwise(source, **options)
     made.__numjit_operation__.rule = rule
     return made
 
 
-def _derived(functor: Functor, options: dict[str, Any], rule: Rule | None) -> Elementwise:
+def _derived(functor: Functor, options: dict[str, Any], rule: HandGradient | None) -> Elementwise:
     made = Elementwise(functor, options)
     made.__numjit_operation__.rule = rule
     return made

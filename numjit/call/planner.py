@@ -23,7 +23,7 @@ from numjit.plan.choose import DEFAULT, Knobs, choose
 from numjit.plan.coalesce import Layout, coalesce
 from numjit.runtime import devices, streams
 from numjit.runtime.driver import Current
-from numjit.runtime.launch import Launcher
+from numjit.runtime.launch import BoundKernel
 from numjit.semantics import Category, broadcast_shapes, broadcast_strides, contiguous_strides, output_strides
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ class Planner:
         parameters = ["Q"] * pointers + formats + ["q"] * len(extents)
         block = chosen.variant.block
         shared = devices.limiting_shared_bytes(device.index, block, chosen.occupancy)
-        plan.kernel = Launcher(kernel, device.index, parameters, (block, 1, 1), shared)
+        plan.kernel = BoundKernel(kernel, device.index, parameters, (block, 1, 1), shared)
         plan.grid = (chosen.grid, 1, 1)
         plan.extents = extents
         plan.offsets = layout.offsets

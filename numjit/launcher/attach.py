@@ -14,7 +14,7 @@ from numjit.ground.log import logger
 
 if TYPE_CHECKING:
     from numjit.launcher.interface import PlannedCall
-    from numjit.launcher.machine import Code
+    from numjit.launcher.machine import MachineCode
     from numjit.launcher.offsets import Offsets
     from numjit.launcher.process import ProcessTable
     from numjit.launcher.records import FunctorRecord
@@ -58,7 +58,7 @@ class Launcher:
         What `find_offsets` found.
     """
 
-    def __init__(self, code: Code, table: ProcessTable, offsets: Offsets) -> None:
+    def __init__(self, code: MachineCode, table: ProcessTable, offsets: Offsets) -> None:
         self._code = code
         self._table = table
         self.offsets = offsets

@@ -8,14 +8,14 @@ from typing import Any
 
 from llvmlite import ir
 
-__all__ = ["WORD", "Emitter"]
+__all__ = ["WORD", "WordEmitter"]
 
 WORD = ir.IntType(64)
 _INT32 = ir.IntType(32)
 _INT8 = ir.IntType(8)
 
 
-class Emitter:
+class WordEmitter:
     """Emits one function; addresses, sizes and object references are all words.
 
     Parameters

@@ -1,7 +1,7 @@
 """What the launcher's machine code and Python share: tables of 8-byte words, by names of places.
 
 The machine code is the same for every functor, shape and process; all that differs lies in tables: one of
-the process (`Api`), one of each functor (`Record`) and one of each planned call (`Plan`). They are NumPy
+the process (`Api`), one of each functor (`Record`) and one of each planned call (`PlanWord`). They are NumPy
 arrays of int64 whose addresses the code is given; Python writes them only while it holds the GIL.
 """
 
@@ -19,11 +19,11 @@ __all__ = [
     "MAX_WORDS",
     "Api",
     "Guard",
-    "Plan",
+    "Packing",
+    "PlanWord",
     "PlannedCall",
     "Record",
     "Span",
-    "Value",
 ]
 
 #: What fits the code's scratch on the stack; calls that need more go the general way.
@@ -115,7 +115,7 @@ class Guard(enum.IntEnum):
     NAME = 1  # the entry `key` of the dict `place`
 
 
-class Plan(enum.IntEnum):
+class PlanWord(enum.IntEnum):
     """A call made before."""
 
     OWNER = 0  # the array object itself, kept alive during a call
@@ -136,7 +136,7 @@ class Plan(enum.IntEnum):
     INPUTS = enum.auto()
     INPUT_TABLE = enum.auto()  # `Span` entries: 6 words an input read from memory
     VALUES = enum.auto()
-    VALUE_TABLE = enum.auto()  # (parameter, slot, `Value`) of each number
+    VALUE_TABLE = enum.auto()  # (parameter, slot, `Packing`) of each number
     OUT_LOW = enum.auto()  # bytes that `out` covers, from its address
     OUT_HIGH = enum.auto()
 
@@ -152,7 +152,7 @@ class Span(enum.IntEnum):
     SAME = enum.auto()  # 1: laid out as `out` is, so that both may be one
 
 
-class Value(enum.IntEnum):
+class Packing(enum.IntEnum):
     """How a Python number becomes a kernel parameter: the parameter's type, what is taken from which kind."""
 
     FLOAT32_OF_FLOAT = 0

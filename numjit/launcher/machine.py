@@ -11,10 +11,10 @@ from numjit.cache import default_store, digest
 from numjit.cache.elf import elf_fault
 from numjit.cache.keys import sources_digest, version_of
 
-__all__ = ["Code", "load"]
+__all__ = ["MachineCode", "load"]
 
 
-class Code:
+class MachineCode:
     """The launcher in this process's memory, for good.
 
     Attributes
@@ -46,7 +46,7 @@ class Code:
 
 
 @functools.cache
-def load() -> Code:
+def load() -> MachineCode:
     """Return the launcher's code, from disk or compiled (0.1 s, without Numba)."""
     import llvmlite.binding as llvm
 
@@ -79,7 +79,7 @@ def _key(llvm: Any, machine: Any) -> str:
     )
 
 
-def _link(llvm: Any, machine: Any, image: bytes) -> Code:
+def _link(llvm: Any, machine: Any, image: bytes) -> MachineCode:
     """Put an object into this process's memory."""
     fault = elf_fault(image) if sys.platform == "linux" else ""
     if fault:
@@ -87,7 +87,7 @@ def _link(llvm: Any, machine: Any, image: bytes) -> Code:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(image))
     engine.finalize_object()
-    return Code(engine)
+    return MachineCode(engine)
 
 
 def _initialise(llvm: Any) -> None:

@@ -13,17 +13,17 @@ from typing import Any
 
 from llvmlite import ir
 
-from numjit.launcher.emitter import WORD, Emitter
+from numjit.launcher.emitter import WORD, WordEmitter
 from numjit.launcher.interface import (
     MAX_PARAMETERS,
     MAX_SLOTS,
     MAX_WORDS,
     Api,
     Guard,
-    Plan,
+    Packing,
+    PlanWord,
     Record,
     Span,
-    Value,
 )
 
 __all__ = ["API_VARIABLE", "CALL", "DESCRIBE", "HASH", "launcher_module"]
@@ -47,13 +47,13 @@ def launcher_module() -> str:
     describe = ir.Function(module, ir.FunctionType(WORD, [WORD] * 5), DESCRIBE)
     _Describe(describe, api).emit()
     hashing = ir.Function(module, ir.FunctionType(WORD, [WORD] * 2), HASH)
-    _emit_hash(Emitter(hashing))
+    _emit_hash(WordEmitter(hashing))
     call = ir.Function(module, ir.FunctionType(WORD, [WORD] * 3), CALL)
     _Call(call, api, describe, hashing).emit()
     return str(module)
 
 
-def _emit_hash(emitter: Emitter) -> None:
+def _emit_hash(emitter: WordEmitter) -> None:
     """Emit ``hash(words, count)``."""
     words, count = emitter.function.args
     hashed = emitter.variable(0)
@@ -63,7 +63,7 @@ def _emit_hash(emitter: Emitter) -> None:
     emitter.give(emitter.get(hashed))
 
 
-class _Program(Emitter):
+class _Program(WordEmitter):
     """An emitter that knows the process's table."""
 
     def __init__(self, function: Any, api: Any) -> None:
@@ -246,14 +246,14 @@ class _Call(_Program):
         plan = self._find(record, count)
         self._check_context(plan)
         self._check_overlap(record, plan)
-        owner = self.entry(plan, Plan.OWNER)
+        owner = self.entry(plan, PlanWord.OWNER)
         self.call(self.api(Api.INCREF), [owner], "w", "v")
         self.set(self._owner, owner)
         self._allocate(record, plan)
         self._launch(plan)
         hits = self.add(self.entry(record, Record.HITS), 1)
         self.store(record, 8 * Record.HITS, hits)
-        count = self.entry(plan, Plan.OUTPUTS)
+        count = self.entry(plan, PlanWord.OUTPUTS)
         self.release(owner)  # a plan that was forgotten meanwhile is gone now
         self._answer(count)
         self.place(self._undo)
@@ -362,8 +362,8 @@ class _Call(_Program):
 
     def _compare(self, plan: Any, count: Any, other: Any) -> None:
         """Go on where a plan has the call's words, else to a block."""
-        self.jump_if(self.compare("!=", self.entry(plan, Plan.WORD_COUNT), count), other)
-        words = self.entry(plan, Plan.WORDS)
+        self.jump_if(self.compare("!=", self.entry(plan, PlanWord.WORD_COUNT), count), other)
+        words = self.entry(plan, PlanWord.WORDS)
         with self.repeat(count) as k:
             self.jump_if(self.compare("!=", self.item(words, k), self.item(self._words, k)), other)
 
@@ -377,10 +377,10 @@ class _Call(_Program):
         self.store(place, 0, 0)
         status = self.call(self.api(Api.GET_CONTEXT), [place], "w", "i")
         self.jump_if(self.compare("!=", status, 0), self._general)
-        current, wanted = self.load(place), self.entry(plan, Plan.CONTEXT)
+        current, wanted = self.load(place), self.entry(plan, PlanWord.CONTEXT)
         with self.when(self.compare("!=", current, wanted)):
             self.jump_if(self.compare("!=", current, 0), self._general)
-            self.jump_if(self.compare("!=", self.entry(plan, Plan.DEVICE), 0), self._general)
+            self.jump_if(self.compare("!=", self.entry(plan, PlanWord.DEVICE), 0), self._general)
             status = self.call(self.api(Api.SET_CONTEXT), [wanted], "w", "i")
             self.jump_if(self.compare("!=", status, 0), self._general)
 
@@ -388,15 +388,15 @@ class _Call(_Program):
         return self.item(self._addresses, parameter)
 
     def _span(self, plan: Any, k: Any) -> Any:
-        return self.add(self.entry(plan, Plan.INPUT_TABLE), self.mul(k, 8 * len(Span)))
+        return self.add(self.entry(plan, PlanWord.INPUT_TABLE), self.mul(k, 8 * len(Span)))
 
     def _check_overlap(self, record: Any, plan: Any) -> None:
         """Go the general way, which explains it, where `out` shares some of an input's memory, not all."""
-        with self.when(self.compare("!=", self.entry(plan, Plan.GIVEN), 0)):
+        with self.when(self.compare("!=", self.entry(plan, PlanWord.GIVEN), 0)):
             out = self._address(self.entry(record, Record.PARAMETERS))
-            low = self.add(out, self.entry(plan, Plan.OUT_LOW))
-            high = self.add(out, self.entry(plan, Plan.OUT_HIGH))
-            with self.repeat(self.entry(plan, Plan.INPUTS)) as k:
+            low = self.add(out, self.entry(plan, PlanWord.OUT_LOW))
+            high = self.add(out, self.entry(plan, PlanWord.OUT_HIGH))
+            with self.repeat(self.entry(plan, PlanWord.INPUTS)) as k:
                 span = self._span(plan, k)
                 address = self._address(self.entry(span, Span.PARAMETER))
                 below = self.compare("<=", self.add(address, self.entry(span, Span.HIGH)), low)
@@ -413,7 +413,7 @@ class _Call(_Program):
         """Make new outputs and read where they are; a given one was read already."""
         self._pointers = self.scratch(MAX_PARAMETERS)
         given, new, ready = self.block("given"), self.block("new"), self.block("ready")
-        self.builder.cbranch(self.compare("!=", self.entry(plan, Plan.GIVEN), 0), given, new)
+        self.builder.cbranch(self.compare("!=", self.entry(plan, PlanWord.GIVEN), 0), given, new)
         self.place(given)
         out = self.get(self._out)
         self.call(self.api(Api.INCREF), [out], "w", "v")
@@ -430,18 +430,18 @@ class _Call(_Program):
         self.jump_if(self.is_zero(counted), self._failed())
         self.release(counted)
         address = self._address(self.entry(record, Record.PARAMETERS))
-        self.store(self._pointers, 0, self.add(address, self.load(self.entry(plan, Plan.OUTPUT_OFFSETS))))
+        self.store(self._pointers, 0, self.add(address, self.load(self.entry(plan, PlanWord.OUTPUT_OFFSETS))))
         self.jump(ready)
         self.place(new)
-        allocations, failed = self.entry(plan, Plan.ALLOCATIONS), self._failed()
-        with self.repeat(self.entry(plan, Plan.OUTPUTS)) as k:
+        allocations, failed = self.entry(plan, PlanWord.ALLOCATIONS), self._failed()
+        with self.repeat(self.entry(plan, PlanWord.OUTPUTS)) as k:
             arguments = [self.api(Api.EMPTY), self.item(allocations, k), 0]
             made = self.call(self.api(Api.CALL), arguments, "www")
             self.jump_if(self.is_zero(made), failed)
             self.store(self.add(self._results, self.mul(k, 8)), 0, made)
             self.bump(self._made)
             start = self.load(self.ask(Api.GET_OUT_DATA, self.handle(made), failed))
-            address = self.add(start, self.item(self.entry(plan, Plan.OUTPUT_OFFSETS), k))
+            address = self.add(start, self.item(self.entry(plan, PlanWord.OUTPUT_OFFSETS), k))
             self.store(self.add(self._pointers, self.mul(k, 8)), 0, address)
         self.jump(ready)
         self.place(ready)
@@ -458,32 +458,35 @@ class _Call(_Program):
 
     def _launch(self, plan: Any) -> None:
         slots, table = self.scratch(MAX_SLOTS), self.scratch(MAX_SLOTS)
-        template = self.entry(plan, Plan.TEMPLATE)
-        with self.repeat(self.entry(plan, Plan.SLOTS)) as k:
+        template = self.entry(plan, PlanWord.TEMPLATE)
+        with self.repeat(self.entry(plan, PlanWord.SLOTS)) as k:
             place = self.add(slots, self.mul(k, 8))
             self.store(place, 0, self.item(template, k))
             self.store(self.add(table, self.mul(k, 8)), 0, place)
-        with self.repeat(self.entry(plan, Plan.OUTPUTS)) as k:
+        with self.repeat(self.entry(plan, PlanWord.OUTPUTS)) as k:
             self.store(self.add(slots, self.mul(k, 8)), 0, self.item(self._pointers, k))
-        with self.repeat(self.entry(plan, Plan.INPUTS)) as k:
+        with self.repeat(self.entry(plan, PlanWord.INPUTS)) as k:
             span = self._span(plan, k)
             address = self._address(self.entry(span, Span.PARAMETER))
             place = self.add(slots, self.mul(self.entry(span, Span.SLOT), 8))
             self.store(place, 0, self.add(address, self.entry(span, Span.OFFSET)))
-        with self.repeat(self.entry(plan, Plan.VALUES)) as k:
-            value = self.add(self.entry(plan, Plan.VALUE_TABLE), self.mul(k, 24))
+        with self.repeat(self.entry(plan, PlanWord.VALUES)) as k:
+            value = self.add(self.entry(plan, PlanWord.VALUE_TABLE), self.mul(k, 24))
             place = self.add(slots, self.mul(self.load(value, 8), 8))
             self._pack(self.item(self._values, self.load(value)), place, self.load(value, 16))
         stream, failed = self.scratch(1), self._failed()
-        status = self.call(self.api(Api.CURRENT_STREAM), [self.entry(plan, Plan.DEVICE), stream], "iw", "i")
+        status = self.call(
+            self.api(Api.CURRENT_STREAM), [self.entry(plan, PlanWord.DEVICE), stream], "iw", "i"
+        )
         self.jump_if(self.compare("!=", status, 0), failed)
         # A full queue makes the driver wait, and what it waits for may need Python.
         state = self.call(self.api(Api.SAVE_THREAD), [], "")
         code = self.call(
             self.api(Api.LAUNCH),
             [
-                self.entry(plan, Plan.FUNCTION), self.entry(plan, Plan.GRID), 1, 1,
-                self.entry(plan, Plan.BLOCK), 1, 1, self.entry(plan, Plan.SHARED), self.load(stream), table,
+                self.entry(plan, PlanWord.FUNCTION), self.entry(plan, PlanWord.GRID), 1, 1,
+                self.entry(plan, PlanWord.BLOCK), 1, 1, self.entry(plan, PlanWord.SHARED),
+                self.load(stream), table,
                 0,
             ],
             "wiiiiiiiwww",
@@ -496,7 +499,7 @@ class _Call(_Program):
         """Write a Python number as the kernel takes it; an int beyond 64 bits goes the general way."""
         builder = self.builder
         done = self.block("packed")
-        blocks = {kind: self.block(kind.name.lower()) for kind in Value}
+        blocks = {kind: self.block(kind.name.lower()) for kind in Packing}
         switch = builder.switch(code, self._undo)
         for kind, block in blocks.items():
             switch.add_case(self.const(int(kind)), block)

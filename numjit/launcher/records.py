@@ -16,10 +16,10 @@ from numjit.launcher.interface import (
     MAX_SLOTS,
     MAX_WORDS,
     Guard,
-    Plan,
+    Packing,
     PlannedCall,
+    PlanWord,
     Record,
-    Value,
 )
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class FunctorRecord:
         return True
 
 
-def value_codes(value: Any, dtype: DType) -> list[Value] | None:
+def value_codes(value: Any, dtype: DType) -> list[Packing] | None:
     """Return how a number is packed: one code a kernel parameter (an imaginary part that is 0 needs none).
 
     Parameters
@@ -242,13 +242,13 @@ def value_codes(value: Any, dtype: DType) -> list[Value] | None:
         return None
     if dtype.kind in "fc":
         target = "FLOAT32" if dtype.compute.real.name == "float32" else "FLOAT64"
-        codes = [Value[f"{target}_OF_{source}"]]
+        codes = [Packing[f"{target}_OF_{source}"]]
         if dtype.is_complex and source == "REAL":
-            codes.append(Value[f"{target}_OF_IMAG"])
+            codes.append(Packing[f"{target}_OF_IMAG"])
         return codes
     if source not in {"BOOL", "INT"}:
         return None
-    return [Value[f"{'BOOL' if dtype.kind == 'b' and source == 'INT' else 'INT'}_OF_{source}"]]
+    return [Packing[f"{'BOOL' if dtype.kind == 'b' and source == 'INT' else 'INT'}_OF_{source}"]]
 
 
 def _plan_memory(
@@ -257,7 +257,7 @@ def _plan_memory(
     """Lay a plan out in memory; None where the launcher cannot run it."""
     outputs = len(planned.outputs)
     slots = outputs + len(planned.memory)
-    values: list[tuple[int, int, Value]] = []
+    values: list[tuple[int, int, Packing]] = []
     for k, dtype in planned.numbers:
         codes = value_codes(bound[k], dtype)
         if codes is None:
@@ -280,26 +280,27 @@ def _plan_memory(
     objects: list[Any] = [hashed, planned.kernel, *allocations]
     out_low, out_high = (0, 0) if out is None else _span(out)
     tables = {
-        Plan.WORDS: words,
-        Plan.ALLOCATIONS: list(map(id, allocations)),
-        Plan.TEMPLATE: template,
-        Plan.OUTPUT_OFFSETS: offsets[:outputs],
-        Plan.INPUT_TABLE: [number for span in spans for number in span],
-        Plan.VALUE_TABLE: [int(number) for value in values for number in value],
+        PlanWord.WORDS: words,
+        PlanWord.ALLOCATIONS: list(map(id, allocations)),
+        PlanWord.TEMPLATE: template,
+        PlanWord.OUTPUT_OFFSETS: offsets[:outputs],
+        PlanWord.INPUT_TABLE: [number for span in spans for number in span],
+        PlanWord.VALUE_TABLE: [int(number) for value in values for number in value],
     }
-    memory = np.zeros(len(Plan) + sum(map(len, tables.values())), np.int64)
+    memory = np.zeros(len(PlanWord) + sum(map(len, tables.values())), np.int64)
     owner = _PlanMemory(memory, objects)
     numbers = {
-        Plan.OWNER: id(owner), Plan.WORD_COUNT: len(words), Plan.CONTEXT: planned.kernel.context,
-        Plan.DEVICE: planned.device.index, Plan.OUTPUTS: outputs, Plan.GIVEN: int(out is not None),
-        Plan.FUNCTION: planned.kernel.function, Plan.GRID: planned.grid[0],
-        Plan.BLOCK: planned.kernel.block[0], Plan.SHARED: planned.kernel.shared_bytes,
-        Plan.SLOTS: len(template), Plan.INPUTS: len(spans), Plan.VALUES: len(values),
-        Plan.OUT_LOW: out_low, Plan.OUT_HIGH: out_high,
+        PlanWord.OWNER: id(owner), PlanWord.WORD_COUNT: len(words), PlanWord.CONTEXT: planned.kernel.context,
+        PlanWord.DEVICE: planned.device.index, PlanWord.OUTPUTS: outputs,
+        PlanWord.GIVEN: int(out is not None),
+        PlanWord.FUNCTION: planned.kernel.function, PlanWord.GRID: planned.grid[0],
+        PlanWord.BLOCK: planned.kernel.block[0], PlanWord.SHARED: planned.kernel.shared_bytes,
+        PlanWord.SLOTS: len(template), PlanWord.INPUTS: len(spans), PlanWord.VALUES: len(values),
+        PlanWord.OUT_LOW: out_low, PlanWord.OUT_HIGH: out_high,
     }  # fmt: skip
     for place, number in numbers.items():
         memory[place] = number
-    start = len(Plan)
+    start = len(PlanWord)
     for place, table in tables.items():
         memory[place] = memory.ctypes.data + 8 * start
         memory[start : start + len(table)] = table

@@ -43,7 +43,7 @@ from numjit.rules.types import Element, RefusalError, Strong, argument_type
 __all__ = ["ENTRIES", "binary", "first", "flat"]
 
 MANY = 255
-Operands = Sequence[text.Operand | None]
+Operands = Sequence[text.Term | None]
 
 
 def binary(
@@ -201,7 +201,7 @@ def _emit_fmod(emitter: Emitter, dtype: DType, x: Any, y: Any) -> Any:
     return b.select(is_trivial, zero, b.srem(x, safe) if dtype.kind == "i" else b.urem(x, safe))
 
 
-def _is_plain_divisor(operand: text.Operand | None) -> bool:
+def _is_plain_divisor(operand: text.Term | None) -> bool:
     return operand is not None and operand.constant is not None and operand.constant not in (0, -1)
 
 
@@ -221,7 +221,7 @@ def _floor_divide_text(writer: text.Writer, dtype: DType, operands: Operands) ->
     return f"torch.where({zero}, 0, torch.where({minus}, -{x}, {quotient}))"
 
 
-def _remainder_text(name: str) -> text.Code:
+def _remainder_text(name: str) -> text.TorchForm:
     """Write ``torch.remainder`` or ``torch.fmod``; an integer's by 0 is 0."""
 
     def code(writer: text.Writer, dtype: DType, operands: Operands) -> str:

@@ -24,10 +24,10 @@ def _emit_invert(emitter: Emitter, dtype: DType, x: Any) -> Any:  # noqa: ARG001
     return emitter.builder.not_(x)
 
 
-def _shift_text(name: str) -> text.Code:
+def _shift_text(name: str) -> text.TorchForm:
     """Shift; distances outside the width shift everything out."""
 
-    def code(writer: text.Writer, dtype: DType, operands: Sequence[text.Operand | None]) -> str:
+    def code(writer: text.Writer, dtype: DType, operands: Sequence[text.Term | None]) -> str:
         x = text.tensor(writer, dtype, operands[0])
         distance = operands[1]
         assert distance is not None

@@ -42,7 +42,7 @@ from numjit.semantics.promotion import result_type
 __all__ = ["ENTRIES"]
 
 I1 = ir.IntType(1)
-Operands = Sequence[text.Operand | None]
+Operands = Sequence[text.Term | None]
 
 # ------------------------------------------------------------------------------------- comparisons
 
@@ -61,7 +61,7 @@ def _emit_not(emitter: Emitter, dtype: DType, x: Any) -> Any:
     return emitter.builder.not_(emitter.truth(dtype, x))
 
 
-def _comparison_text(symbol: str) -> text.Code:
+def _comparison_text(symbol: str) -> text.TorchForm:
     def code(writer: text.Writer, dtype: DType, operands: Operands) -> str:
         x, y = operands
         # A number beyond the element's range has a defined place in its order only as an element.
@@ -133,7 +133,7 @@ def _infinite(sign: float) -> Emit:
     return emitted(emit)
 
 
-def _question_text(name: str, of_integers: str) -> text.Code:
+def _question_text(name: str, of_integers: str) -> text.TorchForm:
     def code(writer: text.Writer, dtype: DType, operands: Operands) -> str:
         if dtype.kind in "fc":
             return text.called(name)(writer, dtype, operands)

@@ -17,7 +17,7 @@ from numjit.rules.types import Element, RefusalError
 
 __all__ = ["ENTRIES"]
 
-Operands = Sequence[text.Operand | None]
+Operands = Sequence[text.Term | None]
 
 
 def _from_polar(name: str, element: Element, kinds: Sequence[Any]) -> DType:
@@ -118,7 +118,7 @@ def _rect_text(writer: text.Writer, dtype: DType, operands: Operands) -> str:
     return f"torch.complex({size} * torch.cos({angle}), {size} * torch.sin({angle}))"
 
 
-def _part_text(name: str) -> text.Code:
+def _part_text(name: str) -> text.TorchForm:
     def code(writer: text.Writer, dtype: DType, operands: Operands) -> str:
         x = text.tensor(writer, dtype, operands[0])
         if not dtype.is_complex:

@@ -112,7 +112,7 @@ def _log(r: Traced, x: Traced, base: Traced | None = None) -> Sequence[Any]:
     return lambda: 1.0 / (x * logarithm), lambda: -(r / (base * logarithm))
 
 
-def _log_text(writer: text.Writer, dtype: DType, operands: Sequence[text.Operand | None]) -> str:
+def _log_text(writer: text.Writer, dtype: DType, operands: Sequence[text.Term | None]) -> str:
     logs = [f"torch.log({text.tensor(writer, dtype, operand)})" for operand in operands]
     return f"torch.div({logs[0]}, {logs[1]})" if len(logs) == 2 else logs[0]
 
@@ -275,7 +275,7 @@ def _emit_scaled(factor: float) -> Emit:
     return emitted(lambda emitter, dtype, x: emitter.builder.fmul(x, emitter.constant(dtype, factor)))
 
 
-def _scaled(factor: float) -> text.Code:
+def _scaled(factor: float) -> text.TorchForm:
     return lambda writer, dtype, operands: f"({text.tensor(writer, dtype, operands[0])} * {factor!r})"
 
 

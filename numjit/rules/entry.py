@@ -12,7 +12,7 @@ from typing import Any
 from numjit import math as numjit_math
 from numjit.rules.complex_math import COMPLEX_FUNCTIONS, TORCH_COMPLEX_FUNCTIONS
 from numjit.rules.rule import Domain, Emit, Rule, emitted, math_call
-from numjit.rules.torch_text import Code
+from numjit.rules.torch_text import TorchForm
 from numjit.rules.traced import Derivative, Formula
 
 __all__ = [
@@ -129,7 +129,7 @@ def entry(
     derivative: Formula | None = None,
     is_folded: bool = False,
     is_choice: bool = False,
-    torch: Code | None = None,
+    torch: TorchForm | None = None,
     cpp: tuple[Name, ...] = (),
     complex_cpp: str = "",
     note: str = "",

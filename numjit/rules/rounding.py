@@ -42,7 +42,7 @@ from numjit.semantics.category import Category
 __all__ = ["ENTRIES"]
 
 I1 = ir.IntType(1)
-Operands = Sequence[text.Operand | None]
+Operands = Sequence[text.Term | None]
 
 # ----------------------------------------------------------------------------------------- roundings
 
@@ -91,7 +91,7 @@ def _emit_frac(emitter: Emitter, dtype: DType, x: Any) -> Any:
     return emitter.builder.fsub(x, emitter.math("trunc", dtype, x))
 
 
-def _whole_text(name: str) -> text.Code:
+def _whole_text(name: str) -> text.TorchForm:
     """Write a rounding, which leaves integers as they are."""
     return lambda writer, dtype, operands: (text.called(name) if dtype.is_floating else text.identity)(
         writer, dtype, operands[:1]

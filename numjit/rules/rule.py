@@ -20,7 +20,7 @@ from numba.core import types
 from numjit import dtypes
 from numjit.dtypes import DType
 from numjit.rules.lowering import Emitter
-from numjit.rules.torch_text import Code
+from numjit.rules.torch_text import TorchForm
 from numjit.rules.traced import Derivative
 from numjit.rules.types import (
     Element,
@@ -139,7 +139,7 @@ class Rule:
     whole: bool = False
     sees: Callable[[DType], DType] = as_compute
     derivative: Derivative = NO_DERIVATIVE
-    code: Code | None = None
+    code: TorchForm | None = None
 
     def resolve(self, kinds: Sequence[Any]) -> tuple[DType, Any]:
         """Return the domain and the result's type for operands of Numba types `kinds`.

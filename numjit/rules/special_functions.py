@@ -19,7 +19,7 @@ from numjit.rules.types import Element, RefusalError, argument_type
 
 __all__ = ["BESSEL_I1", "ENTRIES"]
 
-Operands = Sequence[text.Operand | None]
+Operands = Sequence[text.Term | None]
 
 # ------------------------------------------------------------------------------------------- domains
 

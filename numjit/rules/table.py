@@ -6,7 +6,7 @@ from typing import Any
 
 from numjit.rules import arithmetic, bits, choices, complex_numbers, elementary, rounding, special_functions
 from numjit.rules.rule import Rule
-from numjit.rules.torch_text import Code
+from numjit.rules.torch_text import TorchForm
 
 __all__ = ["ATTRIBUTES", "CODES", "ENTRIES", "METHODS", "RULES"]
 
@@ -31,7 +31,7 @@ METHODS: dict[str, Rule] = {name: _ALL[f".{name}()"] for name in ("conjugate", "
 
 _OTHERS = (*ATTRIBUTES.values(), *METHODS.values(), special_functions.BESSEL_I1)
 #: The form over torch tensors of an operation: of the key of its rule, or of a rule that has none.
-CODES: dict[Any, Code] = {
+CODES: dict[Any, TorchForm] = {
     key: rule.code
     for key, rule in (*RULES.items(), *((rule, rule) for rule in _OTHERS))
     if rule.code is not None

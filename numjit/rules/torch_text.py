@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from numjit.dtypes import DType
 
-__all__ = ["Code", "NotLowerable", "Operand", "Writer", "called", "fold", "identity", "infix", "tensor"]
+__all__ = ["NotLowerable", "Term", "TorchForm", "Writer", "called", "fold", "identity", "infix", "tensor"]
 
 
 class NotLowerable(Exception):  # noqa: N818 - no error: the caller falls back to an opaque operation
@@ -32,7 +32,7 @@ class Writer(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Operand:
+class Term:
     """One operand: its text, whether that is a tensor, and its value where it is a constant number."""
 
     code: str
@@ -40,40 +40,40 @@ class Operand:
     constant: Any = None
 
 
-Code = Callable[[Writer, DType, Sequence[Operand | None]], str]
+TorchForm = Callable[[Writer, DType, Sequence[Term | None]], str]
 
 
-def tensor(writer: Writer, dtype: DType, operand: Operand | None) -> str:
+def tensor(writer: Writer, dtype: DType, operand: Term | None) -> str:
     """Return an operand as a tensor: a number is filled into one of no dimensions."""
     assert operand is not None
     return operand.code if operand.is_tensor else writer.filled(operand.code, dtype)
 
 
-def called(name: str) -> Code:
+def called(name: str) -> TorchForm:
     """Write a function of torch that takes tensors only."""
 
-    def code(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    def code(writer: Writer, dtype: DType, operands: Sequence[Term | None]) -> str:
         return f"torch.{name}({', '.join(tensor(writer, dtype, operand) for operand in operands)})"
 
     return code
 
 
-def fold(one: Code) -> Code:
+def fold(one: TorchForm) -> TorchForm:
     """Write an operation of two operands over any number of them, from the left."""
 
-    def code(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    def code(writer: Writer, dtype: DType, operands: Sequence[Term | None]) -> str:
         found = operands[0]
         for operand in operands[1:]:
-            found = Operand(writer.let(one(writer, dtype, (found, operand))), is_tensor=True)
+            found = Term(writer.let(one(writer, dtype, (found, operand))), is_tensor=True)
         return tensor(writer, dtype, found)
 
     return code
 
 
-def infix(symbol: str, of_bools: str = "") -> Code:
+def infix(symbol: str, of_bools: str = "") -> TorchForm:
     """Write one of Python's operators, which torch's tensors take numbers on either side of."""
 
-    def code(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+    def code(writer: Writer, dtype: DType, operands: Sequence[Term | None]) -> str:
         if dtype.kind == "b" and of_bools:
             return called(of_bools)(writer, dtype, operands)
         x, y = operands
@@ -85,6 +85,6 @@ def infix(symbol: str, of_bools: str = "") -> Code:
     return code
 
 
-def identity(writer: Writer, dtype: DType, operands: Sequence[Operand | None]) -> str:
+def identity(writer: Writer, dtype: DType, operands: Sequence[Term | None]) -> str:
     """Write the first operand as it is."""
     return tensor(writer, dtype, operands[0])

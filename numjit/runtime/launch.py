@@ -14,7 +14,7 @@ from numjit.runtime.driver import Current, check, driver, primary_context
 from numjit.runtime.libcuda import FUNCTION_ATTRIBUTES
 from numjit.runtime.streams import loading
 
-__all__ = ["Kernel", "Launcher", "launch", "load"]
+__all__ = ["BoundKernel", "Kernel", "launch", "load"]
 
 #: Dynamic shared memory that a kernel may use without asking the driver first, on every device.
 _DEFAULT_SHARED_BYTES = 48 << 10
@@ -156,7 +156,7 @@ def launch(
     slot_offsets: Sequence[int],
     shared_bytes: int = 0,
 ) -> None:
-    """Launch a kernel once; `Launcher` is the faster way for many launches.
+    """Launch a kernel once; `BoundKernel` is the faster way for many launches.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _doing(kernel: Kernel, device_index: int, grid: _Triple, block: _Triple) -> 
     return f"launch kernel {kernel.name} on cuda:{device_index} (grid {grid}, block {block})"
 
 
-class Launcher:
+class BoundKernel:
     """A kernel prepared for many launches on one device with parameters of fixed types.
 
     Parameters

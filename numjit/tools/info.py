@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from numjit import config
 from numjit.errors import DeviceError, LaunchError, NumjitError, ToolchainError
 
-__all__ = ["Entry", "Report", "collect", "numjit_version", "render", "run"]
+__all__ = ["Fact", "Report", "collect", "numjit_version", "render", "run"]
 
 #: What every machine needs, and what only a machine with a GPU does: distribution and import name.
 ALWAYS = (("numpy", "numpy"), ("numba", "numba"), ("llvmlite", "llvmlite"))
@@ -26,7 +26,7 @@ _GET_CUDA = "for GPUs: pip install 'numjit[cu13]', or 'numjit[cu12]' for drivers
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class Fact:
     """One line of the report.
 
     Attributes
@@ -49,10 +49,10 @@ class Entry:
 class Report:
     """The sections of the report, by title."""
 
-    sections: dict[str, tuple[Entry, ...]]
+    sections: dict[str, tuple[Fact, ...]]
 
     @property
-    def faults(self) -> tuple[Entry, ...]:
+    def faults(self) -> tuple[Fact, ...]:
         """What is needed on this machine and missing."""
         return tuple(e for entries in self.sections.values() for e in entries if e.needed and e.remedy)
 
@@ -100,9 +100,9 @@ def render(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _versions(has_gpu: bool) -> Iterable[Entry]:
-    yield Entry("numjit", numjit_version())
-    yield Entry("python", f"{platform.python_version()} ({platform.system()} {platform.machine()})")
+def _versions(has_gpu: bool) -> Iterable[Fact]:
+    yield Fact("numjit", numjit_version())
+    yield Fact("python", f"{platform.python_version()} ({platform.system()} {platform.machine()})")
     for distribution, module in ALWAYS:
         yield _package(distribution, module, _GET_BASE, needed=True)
     for distribution, module in FOR_GPU:
@@ -111,43 +111,43 @@ def _versions(has_gpu: bool) -> Iterable[Entry]:
         yield _package(distribution, module, "optional: pip install 'numjit[torch]'", needed=False)
 
 
-def _package(distribution: str, module: str, remedy: str, *, needed: bool) -> Entry:
+def _package(distribution: str, module: str, remedy: str, *, needed: bool) -> Fact:
     try:
         found = importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # a dotted name whose parent is missing
         found = False
     if not found:
-        return Entry(distribution, "not installed", remedy, needed)
+        return Fact(distribution, "not installed", remedy, needed)
     try:
-        return Entry(distribution, importlib.metadata.version(distribution))
+        return Fact(distribution, importlib.metadata.version(distribution))
     except importlib.metadata.PackageNotFoundError:
-        return Entry(distribution, "installed, version unknown")
+        return Fact(distribution, "installed, version unknown")
 
 
-def _gpus() -> tuple[Entry, ...]:
+def _gpus() -> tuple[Fact, ...]:
     from numjit.runtime import devices
 
     try:
-        entries = [Entry("driver", f"CUDA {_dotted(devices.driver_version())}")]
+        entries = [Fact("driver", f"CUDA {_dotted(devices.driver_version())}")]
         for index in range(devices.device_count()):
             known = devices.properties(index)
             entries.append(
-                Entry(
+                Fact(
                     f"GPU {index}",
                     f"{known.name}, capability {_dotted(known.compute_capability)}, "
                     f"{known.memory_bytes / 1e9:.0f} GB",
                 )
             )
     except DeviceError as error:
-        return (Entry("devices", f"none; numjit runs on the CPU [{error}]"),)
+        return (Fact("devices", f"none; numjit runs on the CPU [{error}]"),)
     except LaunchError as error:
-        return (Entry("driver", "does not work", str(error), needed=True),)
+        return (Fact("driver", "does not work", str(error), needed=True),)
     return tuple(entries)
 
 
-def _toolchain(has_gpu: bool) -> Iterable[Entry]:
+def _toolchain(has_gpu: bool) -> Iterable[Fact]:
     if importlib.util.find_spec("cuda") is None:
-        yield Entry("libraries", "not looked for without cuda-bindings")
+        yield Fact("libraries", "not looked for without cuda-bindings")
         return
     releases: dict[str, tuple[int, int]] = {}
     for name, find in (("NVRTC", _nvrtc), ("nvJitLink", _nvjitlink), ("NVVM", _nvvm)):
@@ -156,7 +156,7 @@ def _toolchain(has_gpu: bool) -> Iterable[Entry]:
     for name, release in releases.items():
         if linker and release > linker:
             needed = f"{release[0]}.{release[1]}"
-            yield Entry(
+            yield Fact(
                 "versions",
                 f"nvJitLink {_dotted(linker)} is older than {name} {needed} and refuses what it makes",
                 f"pip install 'nvidia-nvjitlink>={needed}', or reinstall numjit's extra for CUDA",
@@ -169,15 +169,15 @@ def _library(
     find: Callable[[], tuple[str, tuple[int, int] | None]],
     needed: bool,
     releases: dict[str, tuple[int, int]],
-) -> Entry:
+) -> Fact:
     """Load one of CUDA's libraries as calls do, and note its release."""
     try:
         path, release = find()
     except (ImportError, RuntimeError) as error:  # pathfinder's lists every folder it tried
-        return Entry(name, f"not found ({str(error).splitlines()[0]})", _GET_CUDA, needed)
+        return Fact(name, f"not found ({str(error).splitlines()[0]})", _GET_CUDA, needed)
     if release:
         releases[name] = release
-    return Entry(name, f"{_dotted(release) if release else 'release unknown'}  {path}")
+    return Fact(name, f"{_dotted(release) if release else 'release unknown'}  {path}")
 
 
 def _nvrtc() -> tuple[str, tuple[int, int]]:
@@ -212,7 +212,7 @@ def _wheel_release(library: pathlib.Path) -> tuple[int, int] | None:
     return None
 
 
-def _launcher(has_gpu: bool) -> Entry:
+def _launcher(has_gpu: bool) -> Fact:
     """Say whether the launcher answers calls, and why not; only a try tells whether it can."""
     from numjit.launcher import attach
     from numjit.launcher.tested import UnavailableError, require_tested
@@ -228,36 +228,36 @@ def _launcher(has_gpu: bool) -> Entry:
                 obstacle = attach.obstacle()
     except (UnavailableError, NumjitError, ImportError) as error:
         obstacle = str(error)
-    return Entry("launcher", f"off, Python does its work: {obstacle}" if obstacle else "on")
+    return Fact("launcher", f"off, Python does its work: {obstacle}" if obstacle else "on")
 
 
-def _host_compiler() -> Entry:
+def _host_compiler() -> Fact:
     from numjit.cpu import cpp_loop
 
     try:
         command = cpp_loop.compiler()
     except ToolchainError as error:
-        return Entry("compiler", "none, which only C++ functors on CPU tensors need", str(error))
+        return Fact("compiler", "none, which only C++ functors on CPU tensors need", str(error))
     answer = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return Entry("compiler", f"{(answer.stdout.splitlines() or ['?'])[0]}  {shutil.which(command[0])}")
+    return Fact("compiler", f"{(answer.stdout.splitlines() or ['?'])[0]}  {shutil.which(command[0])}")
 
 
-def _cache() -> Iterable[Entry]:
+def _cache() -> Iterable[Fact]:
     try:
         folder, limit = config.cache_dir(), config.cache_limit()
     except (NumjitError, ValueError) as error:
-        yield Entry("settings", "not understood", str(error), needed=True)
+        yield Fact("settings", "not understood", str(error), needed=True)
         return
     try:
         found = folder.is_dir()
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if found else []
     except OSError as error:
-        yield Entry(
+        yield Fact(
             "folder", f"{folder} cannot be read ({error})", "set NUMJIT_CACHE_DIR to one that can", True
         )
         return
-    yield Entry("folder", f"{folder}{'' if found else ' (made when first used)'}")
-    yield Entry("size", f"{len(sizes)} files, {sum(sizes) / 1e6:.1f} MB of at most {limit / 1e6:.0f}")
+    yield Fact("folder", f"{folder}{'' if found else ' (made when first used)'}")
+    yield Fact("size", f"{len(sizes)} files, {sum(sizes) / 1e6:.1f} MB of at most {limit / 1e6:.0f}")
 
 
 def _dotted(version: tuple[int, ...]) -> str:

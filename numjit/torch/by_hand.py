@@ -9,7 +9,7 @@ from numjit.errors import ArgumentError
 from numjit.torch.compile import generated
 from numjit.torch.dispatch import hand_over, is_overridden, is_traced
 from numjit.torch.recorded import is_recorded
-from numjit.torch.rule import Rule, nodes
+from numjit.torch.rule import HandGradient, nodes
 
 __all__ = ["Differentiable", "differentiable"]
 
@@ -33,7 +33,7 @@ class Differentiable:
         self.__name__ = getattr(forward, "__name__", "differentiable")
         self.__doc__ = forward.__doc__
         self._forward = forward
-        self._rule = Rule(self.__name__, backward, save_for_backward, num_grad_inputs, residuals)
+        self._rule = HandGradient(self.__name__, backward, save_for_backward, num_grad_inputs, residuals)
 
     def __call__(self, *operands: Any, **scalars: Any) -> Any:
         """Call the forward operation; torch records the backward one where an operand requires grad."""

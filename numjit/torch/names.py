@@ -23,7 +23,7 @@ from numjit.torch.watched import WatchedOperation, derived
 
 if TYPE_CHECKING:
     from numjit.functor.kinds import Functor
-    from numjit.torch.rule import Rule
+    from numjit.torch.rule import HandGradient
 
 __all__ = ["NAMESPACE", "automatic_name", "defining", "gradients_of", "install"]
 
@@ -72,7 +72,7 @@ def _choice_tag(functor: Functor) -> str:
     return f"{sum(has << k for k, has in enumerate(outputs)):x}_{sum(1 << k for k in functor.active):x}_"
 
 
-def _rule_tag(rule: Rule | None) -> str:
+def _rule_tag(rule: HandGradient | None) -> str:
     """Return what names a gradient written by hand; compiled graphs, also kept ones, name operators."""
     if rule is None:
         return ""

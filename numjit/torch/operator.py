@@ -24,7 +24,7 @@ from numjit.torch.watched import WatchedOperation
 
 if TYPE_CHECKING:
     from numjit.functor.signature import Parameter
-    from numjit.torch.rule import Rule
+    from numjit.torch.rule import HandGradient
 
 __all__ = ["TorchOp", "flops_of", "opaque_op", "register", "registered"]
 
@@ -33,7 +33,7 @@ _INT64 = 1 << 63
 _log = logger("torch")
 _registered: dict[str, TorchOp] = {}
 #: The operators that `opaque_op` answered: of each operation by its fingerprint and its gradient.
-_opaque: weakref.WeakKeyDictionary[WatchedOperation, dict[tuple[str, Rule | None], TorchOp]]
+_opaque: weakref.WeakKeyDictionary[WatchedOperation, dict[tuple[str, HandGradient | None], TorchOp]]
 _opaque = weakref.WeakKeyDictionary()
 
 

@@ -30,7 +30,7 @@ from numjit.torch.graph import (
     stored,
     tangent,
 )
-from numjit.torch.rule import Rule
+from numjit.torch.rule import HandGradient
 from numjit.torch.watched import EXPLAINED, Kind, WatchedOperation, check_unchanged, derived, explain
 
 __all__ = [
@@ -278,7 +278,7 @@ def operator_gradients(
 
 def _gradients_by_hand(
     operation: WatchedOperation,
-    rule: Rule,
+    rule: HandGradient,
     values: Sequence[Any],
     grads: Sequence[Any],
     wanted: Sequence[int],

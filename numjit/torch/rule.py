@@ -14,7 +14,7 @@ from numjit.torch.batches import one_by_one
 from numjit.torch.dispatch import unseen
 from numjit.torch.graph import any_batched, fitted, is_inexact
 
-__all__ = ["Rule", "nodes", "rule_of"]
+__all__ = ["HandGradient", "nodes", "rule_of"]
 
 _SAVED = ("inputs", "outputs", "both")
 
@@ -23,7 +23,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-class Rule:
+class HandGradient:
     """How the gradient of an operation is computed.
 
     Parameters
@@ -198,7 +198,7 @@ def rule_of(
     tensors: bool,
     save_for_backward: str,
     num_grad_inputs: int | None,
-) -> Rule:
+) -> HandGradient:
     """Return the rule that a function is for an operation; see `WatchedOperation.backward`.
 
     Raises
@@ -207,7 +207,7 @@ def rule_of(
         The function does not take what it would be given.
     """
     name = operation.name
-    rule = Rule(name, function, save_for_backward, num_grad_inputs)
+    rule = HandGradient(name, function, save_for_backward, num_grad_inputs)
     own_operation = operation_of(function)
     if own_operation is None:
         if not tensors or not callable(function):
@@ -236,7 +236,7 @@ def rule_of(
     return rule
 
 
-def _run(rule: Rule, forward: Any, names: tuple[str, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+def _run(rule: HandGradient, forward: Any, names: tuple[str, ...], values: Sequence[Any]) -> tuple[Any, ...]:
     """Run the forward operation of a recorded call."""
     import torch
 
@@ -303,7 +303,7 @@ def nodes() -> tuple[Any, Any, Any]:
         generate_vmap_rule = True
 
         @staticmethod
-        def forward(rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
+        def forward(rule: HandGradient, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
             with torch.no_grad():
                 return _run(rule, forward, names, values)
 
@@ -341,7 +341,7 @@ def nodes() -> tuple[Any, Any, Any]:
         """The same in the only form that Dynamo traces: one `forward` that also saves."""
 
         @staticmethod
-        def forward(ctx: Any, rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
+        def forward(ctx: Any, rule: HandGradient, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
             output = NumjitRule.forward(rule, forward, names, *values)
             NumjitRule.setup_context(ctx, (rule, forward, names, *values), output)
             return output
@@ -357,7 +357,7 @@ def nodes() -> tuple[Any, Any, Any]:
         """
 
         @staticmethod
-        def forward(ctx: Any, rule: Rule, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
+        def forward(ctx: Any, rule: HandGradient, forward: Any, names: tuple[str, ...], *values: Any) -> Any:
             output = _run(rule, forward, names, values)  # torch has disabled gradients here
             NumjitRule.setup_context(ctx, (rule, forward, names, *values), output)
             return output

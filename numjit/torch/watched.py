@@ -17,7 +17,7 @@ from numjit.functor.cpp.functor import CppFunctor
 
 if TYPE_CHECKING:
     from numjit.functor.kinds import Functor
-    from numjit.torch.rule import Rule
+    from numjit.torch.rule import HandGradient
 
 __all__ = [
     "EXPLAINED", "Kind", "WatchedOperation", "check_unchanged", "derived", "explain", "explained",
@@ -53,7 +53,7 @@ class WatchedOperation(Operation):
         self, functor: Functor, options: Mapping[str, Any], *, gradients: tuple[int, ...] = ()
     ) -> None:
         super().__init__(functor, options, gradients=gradients)
-        self.rule: Rule | None = None
+        self.rule: HandGradient | None = None
         self.derivatives: dict[Any, WatchedOperation] = {}
         self.token = f"t{next(_serial)}"
         self.watchers: Any = None

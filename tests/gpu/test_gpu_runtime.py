@@ -80,7 +80,7 @@ def run(launcher, source, out, stream, scale=2.0, offset=(0.5, 0.25), minus=Fals
 
 
 def launcher_of(kernel, index=0):
-    return launch.Launcher(kernel, index, LAYOUT, BLOCK)
+    return launch.BoundKernel(kernel, index, LAYOUT, BLOCK)
 
 
 class TestLaunch:
@@ -198,14 +198,14 @@ class TestLaunch:
         if devices.max_parameter_bytes(0) < 8008:
             pytest.skip("the driver takes 4 KiB of parameters")
         out = torch.zeros(1, dtype=torch.int64, device="cuda")
-        prepared = launch.Launcher(launch.load(compiled(LARGE)), 0, ("Q", "1000q"), (1, 1, 1))
+        prepared = launch.BoundKernel(launch.load(compiled(LARGE)), 0, ("Q", "1000q"), (1, 1, 1))
         prepared(0, (1, 1, 1), (out.data_ptr(), *range(1000)))
         assert out.item() == 999
 
     def test_dynamic_shared_memory_beyond_48_kib(self):
         out = torch.zeros(1, dtype=torch.int32, device="cuda")
         kernel = launch.load(compiled(SHARED), "shared")
-        prepared = launch.Launcher(kernel, 0, ("Q", "i4x"), (128, 1, 1), 60000)
+        prepared = launch.BoundKernel(kernel, 0, ("Q", "i4x"), (128, 1, 1), 60000)
         prepared(0, (1, 1, 1), (out.data_ptr(), 15000))
         assert out.item() == 14999
 
@@ -216,7 +216,7 @@ class TestLaunch:
         with pytest.raises(LaunchError, match="find kernel nothing"):
             launch.load(cubin, "nothing")
         with pytest.raises(LaunchError, match=r"affine.*block"):
-            launch.Launcher(kernel, 0, LAYOUT, (4096, 1, 1))(0, (1, 1, 1), (0, 0, 0, 0, 0, 0, 0))
+            launch.BoundKernel(kernel, 0, LAYOUT, (4096, 1, 1))(0, (1, 1, 1), (0, 0, 0, 0, 0, 0, 0))
         with pytest.raises(DeviceError, match="no device"):
             driver.primary_context(99)
         self.test_launcher_on_the_current_stream(kernel)

@@ -317,7 +317,7 @@ class TestLaunch:
             LaunchError, match=r"launch kernel entry_name on cuda:0 \(grid \(1, 1, 1\), block \(32, 1, 1\)\)"
         ):
             launch.launch(kernel, 0, (1, 1, 1), (32, 1, 1), stream=0, slots=b"", slot_offsets=())
-        prepared = launch.Launcher(kernel, 0, (), (32, 1, 1))
+        prepared = launch.BoundKernel(kernel, 0, (), (32, 1, 1))
         with pytest.raises(LaunchError, match="entry_name"):
             prepared(0, (1, 1, 1), ())
         fake.code = OK
@@ -326,7 +326,7 @@ class TestLaunch:
 
     def test_launcher(self, fake):
         fake.sizes = [8, 4, 16]
-        prepared = launch.Launcher(launch.load(IMAGE), 1, ("Q", "f4x", "dd"), (256, 1, 1), 64)
+        prepared = launch.BoundKernel(launch.load(IMAGE), 1, ("Q", "f4x", "dd"), (256, 1, 1), 64)
         prepared(3, (9, 1, 1), (0xABC, 2.5, 1.0, -2.0))
         prepared(4, (10, 1, 1), (0xDEF, 3.5, 2.0, -4.0))
         first, second = fake.launches
@@ -338,7 +338,7 @@ class TestLaunch:
         assert fake.stack == [0]
 
     def test_nothing_is_pushed_where_the_context_is_current(self, fake):
-        prepared = launch.Launcher(launch.load(IMAGE), 0, (), (1, 1, 1))
+        prepared = launch.BoundKernel(launch.load(IMAGE), 0, (), (1, 1, 1))
         with driver.Current(0):
             fake.calls.clear()
             prepared(0, (1, 1, 1), ())
@@ -346,12 +346,12 @@ class TestLaunch:
 
     def test_layout_must_fill_slots(self, fake):
         with pytest.raises(ValueError, match="8-byte slots"):
-            launch.Launcher(launch.load(IMAGE), 0, ("f",), (1, 1, 1))
+            launch.BoundKernel(launch.load(IMAGE), 0, ("f",), (1, 1, 1))
 
     def test_reentrant_launch_has_a_scratch_of_its_own(self, fake):
         """A finaliser that launches the same kernel in the middle of a launch changes nothing."""
         fake.sizes = [8]
-        prepared = launch.Launcher(launch.load(IMAGE), 0, ("q",), (1, 1, 1))
+        prepared = launch.BoundKernel(launch.load(IMAGE), 0, ("q",), (1, 1, 1))
         real, inside = fake.cuCtxGetCurrent, []
 
         def interrupted():
@@ -366,7 +366,7 @@ class TestLaunch:
 
     def test_threads(self, fake):
         fake.sizes = [8, 8]
-        prepared = launch.Launcher(launch.load(IMAGE), 0, ("q", "q"), (1, 1, 1))
+        prepared = launch.BoundKernel(launch.load(IMAGE), 0, ("q", "q"), (1, 1, 1))
 
         def work(number):
             for round_ in range(300):

@@ -22,7 +22,7 @@ from numjit.arrays.numbers import convert
 from numjit.call.arguments import read_arguments
 from numjit.launcher import attach
 from numjit.launcher.attach import FastCallable, FastCalls, Launcher, launchable
-from numjit.launcher.interface import Api, Plan, Record, Value
+from numjit.launcher.interface import Api, Packing, PlanWord, Record
 from numjit.launcher.offsets import word
 from numjit.launcher.records import FunctorRecord, value_codes
 from tests.support.fake_gpu import CONTEXT, FakeGpu, entry, floats, load, operand, slot
@@ -369,7 +369,7 @@ class TestGoesTheGeneralWay:
         torch.testing.assert_close(operation(x, y), x + y)
         assert gpu.context == CONTEXT
         (memory,) = calls.record._plans.values()
-        memory.words[Plan.DEVICE], gpu.context = 1, 0  # the runtime would make device 0's current
+        memory.words[PlanWord.DEVICE], gpu.context = 1, 0  # the runtime would make device 0's current
         assert operation(x, y) is GENERAL
         assert gpu.context == 0
 
@@ -517,7 +517,7 @@ class TestNumbers:
         for kind in NUMBERS:
             for dtype in KINDS:
                 used.update(value_codes(kind(1), dtype) or ())
-        assert used == set(Value)
+        assert used == set(Packing)
 
 
 class TestCaptures:

@@ -77,7 +77,7 @@ def test_info_fails_without_numba(monkeypatch, capsys):
 @pytest.mark.parametrize("has_gpu", [True, False])
 def test_cuda_parts_are_needed_only_where_there_is_a_gpu(monkeypatch, has_gpu):
     hide(monkeypatch, "numba_cuda", "torch")
-    gpus = (info.Entry("GPU 0", "some card"),) if has_gpu else (info.Entry("device", "none"),)
+    gpus = (info.Fact("GPU 0", "some card"),) if has_gpu else (info.Fact("device", "none"),)
     monkeypatch.setattr(info, "_gpus", lambda: gpus)
     faults = info.collect().faults
     assert [fault.name for fault in faults] == (["numba-cuda"] if has_gpu else [])
@@ -117,7 +117,7 @@ def test_a_linker_older_than_the_compiler_is_a_fault(monkeypatch, linker, faults
 
     def library(name, find, needed, releases):
         releases[name] = linker if name == "nvJitLink" else (13, 0) if name == "NVRTC" else (12, 0)
-        return info.Entry(name, "there")
+        return info.Fact(name, "there")
 
     monkeypatch.setattr(info, "_library", library)
     found = report(toolchain=info._toolchain(True)).faults

@@ -24,7 +24,7 @@ def gpu_call(monkeypatch):
     """Plan and execute calls of CPU tensors as if on a GPU; gives shell, parameters and values."""
     from numjit.runtime import devices
 
-    monkeypatch.setattr(planner, "Launcher", Recorder)
+    monkeypatch.setattr(planner, "BoundKernel", Recorder)
     monkeypatch.setattr(devices, "max_parameter_bytes", lambda _: 4096)
     monkeypatch.setattr(devices, "has_fast_memory", lambda _: False)
     monkeypatch.setattr(devices, "limiting_shared_bytes", lambda *_: 0)

@@ -21,7 +21,7 @@ def _foreign(file: str) -> bool:
     return "/" in file or file.startswith("<")
 
 
-Kind = Literal["error", "warning"]
+Severity = Literal["error", "warning"]
 
 
 class Diagnostic(NamedTuple):
@@ -58,7 +58,7 @@ _EDG_NO_MATCH: Final = re.compile(
 _EDG_ANY: Final = re.compile(r"^[^\s(][^(]*\(\d+\): (?:catastrophic )?(?:error|warning|remark)")
 
 
-def parse_edg(log: str, kind: Kind = "error") -> list[Diagnostic]:
+def parse_edg(log: str, kind: Severity = "error") -> list[Diagnostic]:
     """Read the errors, or the warnings, of NVRTC's log.
 
     An error inside one of numjit's headers is reported where the user's text asked for it.
@@ -98,7 +98,7 @@ _GNU_CONTEXT: Final = re.compile(
 )
 
 
-def parse_gnu(log: str, kind: Kind = "error") -> list[Diagnostic]:
+def parse_gnu(log: str, kind: Severity = "error") -> list[Diagnostic]:
     """Read the errors, or the warnings, of GCC's or Clang's log, headers' errors moved as in `parse_edg`.
 
     What GCC finds after inlining it reports where numjit stores the value, and then where the user

@@ -25,7 +25,7 @@ from numjit.dtypes import DType
 from numjit.functor.fingerprint import MISSING_NAME, resolve
 from numjit.rules.dual import Dual, unified
 from numjit.rules.table import ATTRIBUTES, CODES, METHODS, RULES
-from numjit.rules.torch_text import Operand
+from numjit.rules.torch_text import Term
 from numjit.rules.types import Element, Strong, representation, unwrap
 from numjit.torch.see_through.lowered import NotLowerable
 from numjit.torch.see_through.plain_numbers import ratio
@@ -140,22 +140,22 @@ class Program:
 
     # -------------------------------------------------------------------------- conversions
 
-    def moved(self, value: Value, dtype: DType) -> Operand:
+    def moved(self, value: Value, dtype: DType) -> Term:
         """Return a value as an operand in a compute dtype."""
         if value.is_tensor:
             if representation(value.kind) is dtype:
-                return Operand(value.code, is_tensor=True)
-            return Operand(self.let(f"{value.code}.to({torch_name(dtype)})"), is_tensor=True)
+                return Term(value.code, is_tensor=True)
+            return Term(self.let(f"{value.code}.to({torch_name(dtype)})"), is_tensor=True)
         python = {"b": bool, "u": int, "i": int, "f": float, "c": complex}[dtype.kind]
         if value.constant is not None:
             number = python(value.constant)
             if dtype.kind in "ui":
                 number &= (1 << dtype.bits) - 1
                 number -= (1 << dtype.bits) if dtype.kind == "i" and number >> (dtype.bits - 1) else 0
-            return Operand(constant(number).code, is_tensor=False, constant=number)
+            return Term(constant(number).code, is_tensor=False, constant=number)
         if PYTHON_KINDS[python] == value.kind or python is complex:
-            return Operand(value.code, is_tensor=False)
-        return Operand(f"{python.__name__}({value.code})", is_tensor=False)
+            return Term(value.code, is_tensor=False)
+        return Term(f"{python.__name__}({value.code})", is_tensor=False)
 
     def cast(self, value: Value, kind: Any) -> Value:
         """Convert a value to another scalar type."""
@@ -229,15 +229,15 @@ class Program:
             code, fresh = f"{code}.to(torch.int64)", True
         return Value(result, code if not fresh else self.let(code), is_tensor=True, fresh=fresh)
 
-    def _operands(self, rule: Any, values: Sequence[Value | None], domain: DType) -> list[Operand | None]:
+    def _operands(self, rule: Any, values: Sequence[Value | None], domain: DType) -> list[Term | None]:
         operands = [None if value is None else self.moved(value, domain) for value in values]
         if rule.name == "numjit.math.where":
             condition = self.moved(self.truth(values[0]), dtypes.bool_)
             if not condition.is_tensor:
-                condition = Operand(self.filled(condition.code, dtypes.bool_), is_tensor=True)
+                condition = Term(self.filled(condition.code, dtypes.bool_), is_tensor=True)
             operands[0] = condition
         elif rule.name in ("round()", "numjit.math.round") and len(values) == 2 and values[1] is not None:
-            operands[1] = Operand(values[1].code, is_tensor=False, constant=values[1].constant)
+            operands[1] = Term(values[1].code, is_tensor=False, constant=values[1].constant)
         return operands
 
     def _of_numbers(self, key: Any, rule: Any, values: Sequence[Value | None]) -> Value | None:
