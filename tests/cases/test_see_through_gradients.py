@@ -68,6 +68,7 @@ OFF_IN_TORCH = {
     ("nm.sinc", 0): lambda x: x.abs() < 1e-6,  # cancels
     ("nm.digamma", 0): lambda x: (x < 0) & x.isfinite(),  # beside its poles
     ("nm.erfcx", 0): lambda x: x.abs() > 20,  # where terms near 1 cancel, or overflow
+    ("nm.log_ndtr", 0): lambda x: x < -1e20,  # torch multiplies infinities by 0
     ("nm.i0", 0): torch.isinf,
     ("nm.tanh", 0): lambda x: x.abs() > 9,
     ("nm.atan2", 0): lambda y, x: (y.abs() < 1e-300) & (x.abs() < 1e-300),  # squares vanish

@@ -433,6 +433,6 @@ def test_a_cold_call_whose_file_operations_fail(failing, code, lasting, filled):
 
 def test_the_table_of_operations_is_the_caches_own():
     """A new way of touching files must be able to fail above, too."""
-    text = (pathlib.Path(build.__file__).parent / "cache" / "disk.py").read_text()
+    text = (pathlib.Path(numjit.__file__).parent / "cache" / "disk.py").read_text()
     used = {name for name in dir(os) if f"os.{name}(" in text and callable(getattr(os, name))}
     assert used == {"geteuid", "stat", "lstat", "fstat", "fdopen", "utime"}
