@@ -180,8 +180,10 @@ def _forget() -> None:
         job.lock = threading.Lock()
         job.is_torn = job.busy > 0
         job.busy = 0
-        _acquire(job.idle, 0)
-        _release(job.idle)
+    # One of an ended call may be held too, by a thread that came late to it.
+    for idle in (*_running, *_unused):
+        _acquire(idle, 0)
+        _release(idle)
     _running.clear()
 
 

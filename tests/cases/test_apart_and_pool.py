@@ -312,6 +312,27 @@ def test_children_forked_while_other_threads_compile_compute(kind, tmp_path):
     assert process(FORKS, kind, SECONDS, 3, NUMJIT_CACHE_DIR=tmp_path) == "[0] []"
 
 
+LATE = """
+    from numjit.cpu import pool
+    f, x = make(3), np.arange(300_000.0)
+    wanted = f(x)
+    (idle,) = pool._unused
+    assert pool._acquire(idle, 0)  # as a thread of the pool does that comes late to an ended call
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(30)
+        os._exit(0 if np.array_equal(f(x), wanted) else 1)
+    pool._release(idle)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), np.array_equal(f(x), wanted))
+"""
+
+
+@fork
+def test_a_child_forked_while_a_thread_is_late_to_an_ended_call_computes():
+    assert process(LATE, "python", 0, 0) == "0 True"
+
+
 FORK_IN_HANDLER = """
     f = numjit.elementwise(
         "template <typename T> T f(T x) { T s = x; for (int i = 0; i < 300; ++i) s += T(1) / s; return s; }"

@@ -337,6 +337,7 @@ class Run:
             raise UndecidedError("an integer beyond 64 bits")
         return result
 
+    # One branch for each way in which rounding may show.
     def bounded(self, rule: Any, values: list[Any], tensors: list[Any], result: Value) -> Value:  # noqa: C901
         """Add what rounding may do: before, by trying operands a little off; here, by the rule's ulps."""
         unsure = _either(result.unsure, *(v.unsure for v in values if isinstance(v, Value)))
@@ -494,6 +495,7 @@ class Run:
 
     # ------------------------------------------------------------------------------------- statements
 
+    # One branch for each kind of statement.
     def body(self, body: tuple[Any, ...], names: dict[str, Any]) -> tuple[Any, ...] | None:  # noqa: C901
         """Run statements; returns the results where they return, else None and changes `names`."""
         for place, statement in enumerate(body):
