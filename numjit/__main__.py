@@ -46,7 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             targets=[*options.cc, *(["cpu"] if options.cpu else [])],
             dtypes=options.dtypes,
             layouts=options.layouts,
-            inputs=options.inputs,
             jobs=options.jobs,
         )
     parser.print_help(sys.stderr)
@@ -109,12 +108,11 @@ def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     warmup = commands.add_parser(
         "warmup",
         help="compile into the cache ahead of the first call, for GPUs that need not be here",
-        description="Compile into the cache what later calls will need: the kernels of named functors, or "
-        "else the shells that all functors share. The exit status is 1 if something did not compile, and 2 "
-        "if the command line names what does not exist.",
+        description="Compile the kernels of functors into the cache. The exit status is 1 if something did "
+        "not compile, and 2 if the command line names what does not exist.",
     )
     warmup.add_argument(
-        "functor", nargs="*", metavar="MODULE:NAME", help="operations made by numjit.elementwise"
+        "functor", nargs="+", metavar="MODULE:NAME", help="operations made by numjit.elementwise"
     )
     warmup.add_argument(
         "--cc",
@@ -136,12 +134,9 @@ def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         nargs="+",
         metavar="LAYOUT",
         help="contiguous, row, column, transposed, sliced, strided, unaligned: what the last operand is "
-        "(default: contiguous for functors, all for shells)",
+        "(default: contiguous)",
     )
-    warmup.add_argument(
-        "--inputs", nargs="+", type=int, metavar="N", help="for shells: numbers of operands (default: 1 2 3)"
-    )
-    warmup.add_argument("--jobs", type=int, metavar="N", help="processes (default: one for each usable core)")
+    warmup.add_argument("--jobs", type=int, metavar="N", help="threads (default: one for each usable core)")
 
 
 class _Version(argparse.Action):

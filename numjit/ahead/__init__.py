@@ -1,1 +1,1 @@
-"""Compiling before the first call: which kernels a call will need, and processes that make them."""
+"""Compiling before the first call: which kernels a call will need, and threads that make them."""

@@ -1,4 +1,4 @@
-"""``python -m numjit warmup``: build shells, or named functors, with a line of progress."""
+"""``python -m numjit warmup``: build named functors, with a line of progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from numjit.ahead.run import read_targets
-from numjit.ahead.warmup import DTYPES, Warmed, warmup
+from numjit.ahead.warmup import Warmed, warmup
 from numjit.dtypes import as_dtype
 from numjit.errors import ArgumentError, DeviceError, NumjitError, UnsupportedDtypeError, kind_of
 
@@ -22,7 +22,6 @@ def run(
     targets: Sequence[str],
     dtypes: Sequence[str],
     layouts: Sequence[str] | None,
-    inputs: Sequence[int] | None,
     jobs: int | None,
 ) -> int:
     """Build, print what was done, and return the exit status.
@@ -30,8 +29,8 @@ def run(
     Parameters
     ----------
     names
-        ``MODULE:NAME`` of operations made by `numjit.elementwise`; none for shells.
-    targets, dtypes, layouts, inputs, jobs
+        ``MODULE:NAME`` of operations made by `numjit.elementwise`.
+    targets, dtypes, layouts, jobs
         Those of `numjit.warmup`; no targets and no dtypes for its defaults.
 
     Returns
@@ -43,18 +42,17 @@ def run(
     try:
         where = targets or None
         read_targets(where)
-        kinds = [as_dtype(name) for name in dtypes or DTYPES]
-        operations = [find_operation(name) for name in names] or [None]
+        kinds = [as_dtype(name) for name in dtypes] or None
+        operations = [find_operation(name) for name in names]
     except (ArgumentError, UnsupportedDtypeError) as error:
         print(error, file=sys.stderr)
         return 2
     status = 0
     line = _Line()
-    for name, operation in zip([*names] or ["shells"], operations, strict=True):
+    for name, operation in zip(names, operations, strict=True):
         try:
             done: Warmed = warmup(
-                operation, targets=where, dtypes=kinds, layouts=layouts, inputs=inputs, jobs=jobs,
-                progress=line.show,
+                operation, targets=where, dtypes=kinds, layouts=layouts, jobs=jobs, progress=line.show
             )  # fmt: skip
         except NumjitError as error:
             line.clear()

@@ -1,9 +1,10 @@
-"""Builds a list of shells, kernels and CPU loops: shells in processes, all else in threads beside them."""
+"""Builds a list of kernels and CPU loops, and the shells that they need, in threads."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 import os
 import re
 import threading
@@ -11,13 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numjit.ahead.layouts import LAYOUTS, operands_of
-from numjit.ahead.signatures import common_shell, describe, shell_for, specialise
+from numjit.ahead.layouts import operands_of
+from numjit.ahead.signatures import describe, shell_for, specialise
 from numjit.ahead.warmed import Warmed
-from numjit.ahead.workers import ShellWorkers
 from numjit.cache import default_store
 from numjit.call import build
-from numjit.dtypes import as_dtype
 from numjit.errors import ArgumentError, DeviceError, ToolchainError, shown
 from numjit.ground.apart import Task
 from numjit.ground.checks import is_a
@@ -35,8 +34,6 @@ Target = tuple[int, int] | None
 #: A target, and whether its memory is fast: GPUs of one compute capability take different launch shapes.
 Card = tuple[Target, bool]
 Progress = Callable[[int, int, str], None]
-#: Shells that make up for the half second that a process takes to import Numba.
-_SHELLS_A_WORKER = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,41 +65,39 @@ class _Kernel:
             )
         return build.has_kernel(self.functor, self.specialisation, self.spec, self.cc)
 
+    def __str__(self) -> str:
+        return f"{self.functor.name} {_name(self.cc)} {self.specialisation.key}"
+
 
 def run(
-    functor: Functor | None,
+    functor: Functor,
     signatures: Sequence[Sequence[Any]],
     scalars: Mapping[str, Any],
     *,
     targets: Any,
     dtypes: Sequence[Any],
-    layouts: Sequence[str] | None,
-    inputs: Sequence[int],
+    layouts: Sequence[str],
     jobs: int | None,
     progress: Progress | None,
 ) -> Warmed:
     """Build; the parameters are those of `numjit.warmup`."""
     started = time.perf_counter()
-    where = _cards(targets)
+    cards = _cards(targets)
     _require_writable_cache()
-    count = jobs or _usable_cores()
-    if functor is None:
-        if signatures or scalars:
-            raise ArgumentError("signatures and scalars describe calls of a functor; pass one first")
-        kernels: list[_Kernel] = []
-        shells = _common_shells(where, dtypes, tuple(LAYOUTS) if layouts is None else layouts, inputs)
-    else:
-        if not signatures:
-            signatures = _signatures(functor, dtypes, ("contiguous",) if layouts is None else layouts)
-        kernels = [_plan(functor, operands, scalars, card) for card in where for operands in signatures]
-        kernels = list(dict.fromkeys(kernels))
-        shells = [(kernel.spec, kernel.cc) for kernel in kernels if kernel.spec and kernel.cc]
-    shells = list(dict.fromkeys((spec, build.compile_target(cc)[0]) for spec, cc in shells))
+    calls = signatures or _signatures(functor, dtypes, layouts)
+    kernels = list(dict.fromkeys(_plan(functor, call, scalars, card) for card in cards for call in calls))
+    shells = list(
+        dict.fromkeys(
+            (kernel.spec, build.compile_target(kernel.cc)[0])
+            for kernel in kernels
+            if kernel.spec and kernel.cc
+        )
+    )
     missing = [pair for pair in shells if not build.has_shell(*pair)]
     waiting = [kernel for kernel in kernels if not kernel.is_built()]
     total = len(shells) + len(kernels)
     board = _Board(total, total - len(missing) - len(waiting), progress)
-    _build(missing, waiting, count, board)
+    _build(missing, waiting, jobs or _usable_cores(), board)
     built = len(missing) + len(waiting)
     return Warmed(built, total - built, time.perf_counter() - started)
 
@@ -116,8 +111,13 @@ class _Board:
         #: Nobody waits for the rest any more.
         self.is_stopped = False
 
-    def done(self, what: str) -> None:
-        """Count one more."""
+    def do(self, work: Callable[[], object], what: str = "") -> None:
+        """Do one thing, unless nobody waits for it, and count it if it has a name."""
+        if self.is_stopped:
+            return
+        work()
+        if not what:
+            return
         with self._lock:
             self._done += 1
             if self._tell is not None:
@@ -125,72 +125,47 @@ class _Board:
 
 
 def _build(
-    shells: Sequence[tuple[ShellSpec, tuple[int, int]]],
-    kernels: Sequence[_Kernel],
-    jobs: int,
-    board: _Board,
+    shells: Sequence[tuple[ShellSpec, tuple[int, int]]], kernels: Sequence[_Kernel], jobs: int, board: _Board
 ) -> None:
     """Build all, where no signal handler runs; what one raises meanwhile stops the rest."""
-    workers = ShellWorkers(min(jobs, -(-len(shells) // _SHELLS_A_WORKER)))
-    task = Task(lambda: _build_all(shells, kernels, jobs, board, workers), is_long=True)
+    task = Task(lambda: _build_all(shells, kernels, jobs, board), is_long=True)
     task.start()
     try:
         task.result()
     except BaseException:
         board.is_stopped = True
-        workers.stop()
         task.wait()
         raise
 
 
 def _build_all(
-    shells: Sequence[tuple[ShellSpec, tuple[int, int]]],
-    kernels: Sequence[_Kernel],
-    jobs: int,
-    board: _Board,
-    workers: ShellWorkers,
+    shells: Sequence[tuple[ShellSpec, tuple[int, int]]], kernels: Sequence[_Kernel], jobs: int, board: _Board
 ) -> None:
-    """Build in two steps: shells and functors, then what is linked of them."""
-    errors: list[BaseException] = []
-
-    def shell(pair: tuple[ShellSpec, tuple[int, int]]) -> None:
-        if board.is_stopped:
-            return
-        spec, cc = pair
-        workers.compile(spec, cc)
-        board.done(f"shell sm_{cc[0]}{cc[1]} {spec}")
-
-    def code(kernel: _Kernel) -> None:
-        if kernel.cc is not None and not board.is_stopped:
-            build.device_code(kernel.functor, kernel.specialisation, build.compile_target(kernel.cc)[0])
-
-    def link(kernel: _Kernel) -> None:
-        if board.is_stopped:
-            return
-        kernel.build()
-        where = "cpu" if kernel.cc is None else f"sm_{kernel.cc[0]}{kernel.cc[1]}"
-        board.done(f"{kernel.functor.name} {where} {kernel.specialisation.key}")
-
-    with (
-        workers,
-        concurrent.futures.ThreadPoolExecutor(
-            workers.count + jobs, thread_name_prefix="numjit-warmup"
-        ) as pool,
-    ):
-        pending = [pool.submit(shell, pair) for pair in shells]
-        pending += [pool.submit(code, kernel) for kernel in kernels]
-        _collect(pending, errors)
-        _collect([pool.submit(link, kernel) for kernel in kernels], errors)
+    """Build in two steps: functors and shells, each once, then what is linked of them."""
+    functors = dict.fromkeys(
+        (kernel.functor, kernel.specialisation, build.compile_target(kernel.cc)[0])
+        for kernel in kernels
+        if kernel.cc
+    )
+    with concurrent.futures.ThreadPoolExecutor(jobs, thread_name_prefix="numjit-warmup") as pool:
+        pending = [pool.submit(board.do, functools.partial(build.device_code, *code)) for code in functors]
+        pending += [
+            pool.submit(board.do, functools.partial(build.shell_code, spec, cc), f"shell {_name(cc)} {spec}")
+            for spec, cc in shells
+        ]
+        errors = _errors(pending)
+        errors += _errors([pool.submit(board.do, kernel.build, str(kernel)) for kernel in kernels])
     if errors:
         raise errors[0]
 
 
-def _collect(pending: Sequence[concurrent.futures.Future[None]], errors: list[BaseException]) -> None:
-    """Wait for all and keep what they raised."""
-    for future in concurrent.futures.as_completed(pending):
-        error = future.exception()
-        if error is not None:
-            errors.append(error)
+def _errors(pending: Sequence[concurrent.futures.Future[None]]) -> list[BaseException]:
+    """Wait for all and return what they raised."""
+    return [error for one in concurrent.futures.as_completed(pending) if (error := one.exception())]
+
+
+def _name(target: Target) -> str:
+    return "cpu" if target is None else f"sm_{target[0]}{target[1]}"
 
 
 # -------------------------------------------------------------------------------------- what to build
@@ -211,30 +186,6 @@ def _signatures(functor: Functor, dtypes: Sequence[Any], layouts: Sequence[str])
     count = len(functor.signature.operands)
     described = [operands_of(layout, dtype, count) for dtype in dtypes for layout in layouts]
     return [operands for operands in described if operands is not None]
-
-
-def _common_shells(
-    cards: Sequence[Card], dtypes: Sequence[Any], layouts: Sequence[str], inputs: Sequence[int]
-) -> list[tuple[ShellSpec, tuple[int, int]]]:
-    devices = [(cc, fast_memory) for cc, fast_memory in cards if cc is not None]
-    if len(devices) < len(cards):
-        raise ArgumentError(
-            "shells are for GPUs, and there is none here; say for which: targets='9.0' (--cc 9.0), or name "
-            "a functor to build its CPU loops"
-        )
-    calls = []
-    for name in dtypes:
-        dtype = as_dtype(name)
-        for count in inputs:
-            for layout in layouts:
-                operands = operands_of(layout, dtype, count)
-                if operands is not None:
-                    calls.append((operands, dtype))
-    return [
-        (common_shell(operands, dtype, fast_memory=fast_memory), cc)
-        for cc, fast_memory in devices
-        for operands, dtype in calls
-    ]
 
 
 def _cards(targets: Any) -> list[Card]:

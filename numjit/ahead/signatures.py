@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numjit.dtypes import DType
     from numjit.functor.kinds import Functor
 
-__all__ = ["Described", "common_shell", "describe", "shell_for", "specialise"]
+__all__ = ["Described", "describe", "shell_for", "specialise"]
 
 #: Bytes of kernel parameters since CUDA 12.1; that a device takes fewer shows at the call.
 _PARAMETER_BYTES = 32764
@@ -173,46 +173,12 @@ def _placed(seen: ArrayView) -> ArrayView:
 def shell_for(
     functor: Functor, described: Described, specialisation: Specialisation, *, fast_memory: bool = False
 ) -> ShellSpec:
-    """Return the shell that a call takes, as `numjit.call.planned` chooses it for a new result."""
-    inputs = [
-        InputSlot(dtypes.int64, None, raw=True)
-        if k in described.raws
-        else InputSlot(dtype, None if seen is None else seen.dtype, _bits(seen))
-        for k, (dtype, seen) in enumerate(zip(specialisation.inputs, described.views, strict=True))
-    ]
-    return _shell(
-        inputs,
-        specialisation.outputs,
-        [seen for seen in described.views if seen is not None],
-        described.shapes,
-        indexed=functor.uses_index,
-        fast_memory=fast_memory,
-    )
-
-
-def _shell(
-    inputs: Sequence[InputSlot],
-    outputs: Sequence[DType],
-    memory: Sequence[ArrayView],
-    shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
-    *,
-    indexed: bool = False,
-    fast_memory: bool,
-) -> ShellSpec:
-    """Return the shell for operands in memory, of which new results are made.
+    """Return the shell that a call takes, as `numjit.call.planned` chooses it for a new result.
 
     Parameters
     ----------
-    inputs
-        The functor's arguments.
-    outputs
-        Dtype of each result.
-    memory
-        The operands that are read from memory.
-    shapes
-        Shape and element strides of all operands that broadcast.
-    indexed
-        Whether the functor takes the element's number.
+    functor, described, specialisation
+        What is called, and how.
     fast_memory
         The kind of device; see `numjit.plan.choose.choose`.
 
@@ -221,8 +187,16 @@ def _shell(
     BroadcastError
         The shapes do not broadcast.
     """
-    shape = broadcast_shapes(*(sizes for sizes, _ in shapes)) if memory else (1 << 20,)
-    strides = output_strides(shape, shapes)
+    outputs, indexed = specialisation.outputs, functor.uses_index
+    inputs = [
+        InputSlot(dtypes.int64, None, raw=True)
+        if k in described.raws
+        else InputSlot(dtype, None if seen is None else seen.dtype, _bits(seen))
+        for k, (dtype, seen) in enumerate(zip(specialisation.inputs, described.views, strict=True))
+    ]
+    memory = [seen for seen in described.views if seen is not None]
+    shape = broadcast_shapes(*(sizes for sizes, _ in described.shapes)) if memory else (1 << 20,)
+    strides = output_strides(shape, described.shapes)
     rows = [tuple(s * dtype.itemsize for s in strides) for dtype in outputs]
     itemsizes = [dtype.itemsize for dtype in outputs]
     for seen in memory:
@@ -233,7 +207,7 @@ def _shell(
     if indexed:
         rows.append(contiguous_strides(shape))
         itemsizes.append(1)
-        inputs = [*inputs, InputSlot(dtypes.int64, None, is_index=True)]
+        inputs.append(InputSlot(dtypes.int64, None, is_index=True))
     layout = coalesce(shape, rows)
     bases = [0] * len(outputs) + [seen.pointer for seen in memory] + [0] * indexed
     addresses = [base + offset for base, offset in zip(bases, layout.offsets, strict=True)]
@@ -242,13 +216,6 @@ def _shell(
         fast_memory=fast_memory,
     )  # fmt: skip
     return ShellSpec(tuple(OutputSlot(dtype, dtype) for dtype in outputs), tuple(inputs), chosen.variant)
-
-
-def common_shell(operands: Sequence[Operand], dtype: DType, *, fast_memory: bool = False) -> ShellSpec:
-    """Return the shell of functors that take and give one dtype."""
-    views = [_read("warmup", operand) for operand in operands]
-    shapes = [(tuple(seen.shape), tuple(seen.strides)) for seen in views]
-    return _shell([InputSlot(dtype, dtype)] * len(views), [dtype], views, shapes, fast_memory=fast_memory)
 
 
 def specialise(functor: Functor, described: Described, *, on_gpu: bool) -> Specialisation:

@@ -17,9 +17,6 @@ __all__ = ["Warmed", "warmup"]
 
 #: What is built where nothing else is asked for.
 DTYPES = ("float32", "float16", "bfloat16")
-INPUTS = (1, 2, 3)
-#: Addresses that a kernel's parameters have room for.
-_MOST_INPUTS = 4095
 
 
 def warmup(
@@ -29,15 +26,14 @@ def warmup(
     targets: Any = None,
     dtypes: Iterable[Any] | None = None,
     layouts: Iterable[str] | None = None,
-    inputs: Iterable[int] | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Warmed:
     """Compile into the cache what later calls, also of other processes, will need.
 
-    With a functor, its kernels (on the CPU, its loops). Without one, the *shells*: the part of a kernel that
-    depends on dtypes and layout only and that every functor shares. A C++ functor whose shell is there
-    compiles in some 0.1 s and never imports Numba.
+    That is the functor's kernels, and on the CPU its loops. Kernels have *shells*, which depend on dtypes and
+    layout only and serve every functor: another C++ functor whose shell is there compiles in some 0.1 s and
+    never imports Numba.
 
     Parameters
     ----------
@@ -56,12 +52,9 @@ def warmup(
         Dtypes that all operands have; by default float32, float16 and bfloat16.
     layouts
         Of ``"contiguous"``, ``"row"`` (the last operand is broadcast over rows), ``"column"``,
-        ``"transposed"``, ``"sliced"``, ``"strided"`` and ``"unaligned"``; by default contiguous ones for
-        a functor, and all for shells.
-    inputs
-        For shells only: numbers of operands, by default 1, 2 and 3.
+        ``"transposed"``, ``"sliced"``, ``"strided"`` and ``"unaligned"``; by default contiguous ones.
     jobs
-        Processes (and threads) to use, by default one for each usable core.
+        Threads to use, by default one for each usable core.
     progress
         Called with how much is done, how much there is, and what was just finished.
 
@@ -73,7 +66,7 @@ def warmup(
     Raises
     ------
     ArgumentError
-        A signature that does not fit the functor, or an unknown layout or target.
+        No functor, a signature that does not fit it, or an unknown layout or target.
     CompilationError, ToolchainError
         Something did not compile. All else was still built.
     DeviceError
@@ -91,7 +84,9 @@ def warmup(
     """
     from numjit.ahead.run import run
 
-    if functor is not None and not hasattr(type(functor), "__numjit_functor__"):
+    if functor is None:
+        raise ArgumentError("warmup() builds operations made by numjit.elementwise; pass one first")
+    if not hasattr(type(functor), "__numjit_functor__"):
         raise ArgumentError(
             f"warmup() builds operations made by numjit.elementwise, not {kind_of(functor)}; "
             "decorate the function first"
@@ -101,20 +96,16 @@ def warmup(
         check.refuse("progress", progress, "a function of three arguments")
     call = "a sequence of descriptions, one an operand"
     return run(
-        None if functor is None else functor.__numjit_functor__,
+        functor.__numjit_functor__,
         [check.members("a signature", signature, call) for signature in signatures],
         {} if scalars is None else check.names("scalars", scalars, "a dict of scalars' names and numbers"),
         targets=targets,
         dtypes=DTYPES
         if dtypes is None
         else [as_dtype(dtype) for dtype in check.members("dtypes", dtypes, "dtypes, such as ['float32']")],
-        layouts=None if layouts is None else check.texts("layouts", layouts, "layouts, such as ['row']"),
-        inputs=INPUTS
-        if inputs is None
-        else [
-            check.count("a member of inputs", count, most=_MOST_INPUTS)
-            for count in check.members("inputs", inputs, "numbers of operands, such as [1, 2]")
-        ],
+        layouts=("contiguous",)
+        if layouts is None
+        else check.texts("layouts", layouts, "layouts, such as ['row']"),
         jobs=None if jobs is None else check.count("jobs", jobs),
         progress=progress,
     )

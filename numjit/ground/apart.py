@@ -170,6 +170,7 @@ class Task(Generic[T]):
         self._is_long = is_long
         self._done = threading.Lock()
         self._done.acquire()
+        self._is_done = False
         self._result: list[T] = []
         self._error: BaseException | None = None
 
@@ -197,6 +198,7 @@ class Task(Generic[T]):
         finally:
             if not self._is_long:
                 _gate.leave()
+            self._is_done = True
             self._done.release()
             # What `threading` keeps, for good, of a thread that it did not start and was asked for.
             stand_ins = getattr(threading, "_active", {})
@@ -204,9 +206,10 @@ class Task(Generic[T]):
 
     def wait(self, seconds: float = -1) -> bool:
         """Wait until the work has come to its end; answers whether it has."""
-        if not self._done.acquire(timeout=seconds):
-            return False
-        self._done.release()
+        if not self._is_done:  # or the lock may be held for good, by a wait that was interrupted at its end
+            if not self._done.acquire(timeout=seconds):
+                return False
+            self._done.release()
         return True
 
     def result(self) -> T:

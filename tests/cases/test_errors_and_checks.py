@@ -269,7 +269,6 @@ def _functions():
         ("targets", {"empty list", "none"}),
         ("dtypes", {"empty list", "none"}),
         ("layouts", {"empty list", "list of text", "numpy text", "none"}),
-        ("inputs", {"empty list", "memoryview", "none"}),
         ("jobs", {"one", "huge", "numpy int", "none"}),
         ("progress", {"none", "class", "type", "function", "builtin"}),
     ):

@@ -271,15 +271,12 @@ LINES = [
     warmup math:sin --cpu
     warmup .math:sin --cpu
     warmup : --cpu
-    warmup --cc nonsense
-    warmup --cc 9
-    warmup --cc 1.0
-    warmup --cc 9.0 --dtypes nonsense
-    warmup --cc 9.0 --layouts nonsense
-    warmup --cc 9.0 --inputs -1
-    warmup --cc 9.0 --inputs 100000
-    warmup --cc 9.0 --jobs 0
-    warmup --cpu
+    warmup HERE:F --cc nonsense
+    warmup HERE:F --cc 9
+    warmup HERE:F --cc 1.0
+    warmup HERE:F --cc 9.0 --dtypes nonsense
+    warmup HERE:F --cc 9.0 --layouts nonsense
+    warmup HERE:F --cc 9.0 --jobs 0
     demo --output /dev/null
     demo --output /dev/null/below
     """.strip().splitlines()
@@ -293,11 +290,12 @@ PARSED = [
     demo --output
     tune
     tune math:sin --shape
-    warmup --inputs x
-    warmup --jobs 1.5
-    warmup --cc
+    warmup
+    warmup --cpu
+    warmup math:sin --jobs 1.5
+    warmup math:sin --cc
     --nonsense
-    warmup --nonsense
+    warmup math:sin --nonsense
     """.strip().splitlines()
 ]
 F = numjit.elementwise(lambda x: x + 1)

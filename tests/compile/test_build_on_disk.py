@@ -6,16 +6,12 @@ pytest.importorskip("torch")
 pytest.importorskip("numba_cuda")
 
 import numjit
-from numjit import dtypes
-from numjit.ahead.operand import Operand
-from numjit.ahead.signatures import common_shell, describe, specialise
+from numjit.ahead.signatures import describe, shell_for, specialise
 from numjit.cache import default_store
 from numjit.call import build
 from numjit.errors import CompilationError, DeviceError, ToolchainError
 from numjit.toolchain import nvjitlink
 from tests.cases import run_python
-
-SPEC = common_shell([Operand("float32")], dtypes.float32)
 
 
 def functor_of(body):
@@ -26,8 +22,12 @@ def specialised(functor):
     return specialise(functor, describe(functor, ["float32"], {}, on_gpu=True), on_gpu=True)
 
 
+def shell_of(functor):
+    return shell_for(functor, describe(functor, ["float32"], {}, on_gpu=True), specialised(functor))
+
+
 def link(functor, cc=(9, 0)):
-    return build.kernel_image(functor, specialised(functor), SPEC, cc)
+    return build.kernel_image(functor, specialised(functor), shell_of(functor), cc)
 
 
 @pytest.fixture
@@ -146,11 +146,11 @@ def test_a_device_newer_than_the_compiler_gets_ptx_of_the_newest_it_knows(cache)
     functor = functor_of("return x * T(5);")
     target, as_ptx = build.compile_target((99, 0))
     assert as_ptx
-    assert not build.has_kernel(functor, specialised(functor), SPEC, (99, 0))
+    assert not build.has_kernel(functor, specialised(functor), shell_of(functor), (99, 0))
     image, is_ptx = link(functor, (99, 0))
     assert is_ptx
     assert f".target sm_{target[0]}{target[1]}".encode() in image
-    assert build.has_kernel(functor, specialised(functor), SPEC, (99, 0))
+    assert build.has_kernel(functor, specialised(functor), shell_of(functor), (99, 0))
 
 
 @pytest.mark.parametrize("damage", ["garbage", "half", "empty"])

@@ -1,4 +1,4 @@
-"""``numjit.warmup`` for GPUs that are not there: shells in processes, kernels of both kinds of functors."""
+"""``numjit.warmup`` for GPUs that are not there: kernels of both kinds of functors."""
 
 import pytest
 
@@ -8,7 +8,6 @@ pytest.importorskip("numba_cuda")
 import numjit
 from numjit.__main__ import main
 from numjit.cache import default_store
-from numjit.call import build
 
 
 @pytest.fixture
@@ -19,15 +18,6 @@ def cache(monkeypatch, tmp_path):
 
 def count(cache, suffix):
     return len(list(cache.rglob(f"*{suffix}")))
-
-
-def test_shells_are_compiled_in_other_processes(cache, monkeypatch):
-    monkeypatch.setattr(build, "shell_code", lambda *a: pytest.fail("it compiles in this process"))
-    keywords = {"targets": "9.0", "dtypes": ["float32"], "inputs": [1, 2], "jobs": 2}
-    done = numjit.warmup(**keywords)
-    assert done.found == 0
-    assert done.built == count(cache, ".shell") == 14  # three differ with the memory
-    assert numjit.warmup(**keywords).built == 0
 
 
 def test_kernels_of_both_kinds(cache, monkeypatch):
@@ -46,13 +36,17 @@ def test_kernels_of_both_kinds(cache, monkeypatch):
     assert numjit.warmup(other, *calls, targets="9.0").built == 5
 
 
+SCALED = numjit.elementwise("template <typename T> T scaled(T x) { return x * T(2); }")
+
+
 def test_the_command_without_a_gpu(cache, capsys):
-    assert main(["warmup", "--cc", "9.0", "10.0", "--dtypes", "float16", "--inputs", "1", "--layouts",
+    assert main(["warmup", f"{__name__}:SCALED", "--cc", "9.0", "10.0", "--dtypes", "float16", "--layouts",
                  "contiguous", "strided", "--jobs", "1"]) == 0  # fmt: skip
     shown = capsys.readouterr()
-    assert shown.out.startswith("shells: built 8, found 0")
-    assert "[8/8] shell sm_" in shown.err
-    assert count(cache, ".shell") == 8
+    assert shown.out.startswith(f"{__name__}:SCALED: built 16, found 0")
+    assert "[1/16] shell sm_" in shown.err
+    assert "[16/16] scaled sm_" in shown.err
+    assert count(cache, ".shell") == count(cache, ".cubin") == 8
 
 
 def test_raw_and_indexed_functors(cache):

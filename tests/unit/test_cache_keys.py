@@ -36,13 +36,14 @@ def specialisations(dtype=dtypes.float32):
 
 def all_keys(dtype=dtypes.float32, stored=dtypes.float32, view="", cc=(9, 0)):
     """Return the keys of what a call on one operand compiles, by what it is."""
-    from numjit.ahead.operand import Operand
-    from numjit.ahead.signatures import common_shell
+    from numjit.ahead.signatures import describe, shell_for
 
     for cached in (build._environment, build._gpu_compilers):
         cached.cache_clear()
     made, written = specialisations(dtype), functors()
-    spec = common_shell([Operand(str(stored))], stored)
+    operation = written["c++"]
+    called = describe(operation, [stored], {}, on_gpu=True)
+    spec = shell_for(operation, called, specialisations(stored)["c++"])
     loop = ([stored], [stored], [view])
     found = {
         "loop": object_code.key_of(written["python"].fingerprint(), made["python"].key, *loop),

@@ -6,6 +6,8 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -19,8 +21,7 @@ from numjit.__main__ import main
 from numjit.ahead import run as ahead_run
 from numjit.ahead.layouts import LAYOUTS, operands_of
 from numjit.ahead.run import read_targets
-from numjit.ahead.signatures import common_shell, describe, shell_for
-from numjit.ahead.workers import ShellWorkers
+from numjit.ahead.signatures import describe, shell_for
 from numjit.errors import ArgumentError, BroadcastError, CompilationError, ToolchainError
 from numjit.semantics import Category, contiguous_strides
 
@@ -237,7 +238,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(monkeypatch, tmp_path):
     [
         ((lambda x: x,), {}, "numjit.elementwise"),
         ((None, ("float32",)), {"targets": "9.0"}, "pass one first"),
-        ((), {"targets": "cpu"}, "shells are for GPUs"),
+        ((), {"targets": "9.0"}, "pass one first"),
         ((AXPY,), {"layouts": ["diagonal"], "targets": "cpu"}, "contiguous, row"),
         ((AXPY,), {"jobs": 0, "targets": "cpu"}, "1 or more"),
         ((AXPY,), {"targets": "tpu"}, "'9.0' or"),
@@ -275,71 +276,103 @@ def test_a_target_that_is_not_here_gets_the_shapes_of_every_kind_of_memory(monke
     assert read_targets(None) == [(9, 0)]
 
 
-def test_common_shells_have_every_kind_of_variant():
-    shown = [str(common_shell(operands_of(layout, "float16", 2), dtypes.float16)) for layout in LAYOUTS]
+def test_the_layouts_by_name_have_every_kind_of_variant():
+    shown = [variants(AXPY, *operands_of(layout, "float16", 2)) for layout in LAYOUTS]
     assert len(set(shown)) == len(LAYOUTS) - 1  # rows and slices of longer rows share a kernel
     assert any("tiled2d" in text for text in shown)
     assert operands_of("transposed", "float32", 1) is None
 
 
-# ------------------------------------------------------------------------------------------- workers
-
-
-def test_an_operand_and_a_shell_travel_to_another_process():
-    spec = common_shell(operands_of("row", "bfloat16", 3), dtypes.bfloat16)
-    assert pickle.loads(pickle.dumps(spec)) == spec
+def test_operands_are_pickled():
     assert pickle.loads(pickle.dumps(numjit.Operand("int8", (2,)))) == numjit.Operand("int8", (2,))
 
 
-def test_a_worker_that_dies_is_an_error_and_is_replaced(monkeypatch):
-    spec = common_shell(operands_of("contiguous", "float32", 1), dtypes.float32)
-    monkeypatch.setattr("numjit.ahead.workers._PROGRAM", "import sys; sys.stdin.read(1); sys.exit(3)")
-    with ShellWorkers(2) as workers:
-        for _ in range(3):
-            with pytest.raises(ToolchainError, match=r"status (3|-9).*jobs=1"):
-                workers.compile(spec, (9, 0))
-        assert len(workers._started) == 3
-    assert all(worker.returncode is not None for worker in workers._started)
+# ---------------------------------------------------------------------------------------- in threads
 
 
-def test_one_job_stays_in_this_process(monkeypatch):
+def test_what_two_kernels_share_is_compiled_once(cache, monkeypatch):
+    from numjit.call import build
+
     made = []
-    monkeypatch.setattr("numjit.call.build.shell_code", lambda *a: made.append(a))
-    with ShellWorkers(1) as workers:
-        workers.compile("spec", (9, 0))
-        assert not workers._started
-    assert made == [("spec", (9, 0))]
+    for name in ("device_code", "shell_code"):
+        monkeypatch.setattr(build, name, lambda *a, name=name: made.append(name))
+    monkeypatch.setattr(build, "kernel_image", lambda *a: made.append("kernel_image"))
+    done = numjit.warmup(SCALED, layouts=["contiguous", "strided"], dtypes=["float32"], targets="9.0")
+    assert sorted(made) == ["device_code"] + ["kernel_image"] * 3 + ["shell_code"] * 3
+    assert (done.built, done.found) == (6, 0)
 
 
-def test_an_interrupt_ends_the_workers(monkeypatch):
-    program = "import time, signal; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
-    monkeypatch.setattr("numjit.ahead.workers._PROGRAM", program)
-    workers = ShellWorkers(2)
+def test_no_more_threads_than_jobs_work_at_once(cache, monkeypatch):
+    from numjit.call import build
 
-    def interrupted():
-        with workers:
-            workers._start()
-            raise KeyboardInterrupt
+    gate, working, most = threading.Lock(), set(), []
 
+    def work(*arguments):
+        with gate:
+            working.add(threading.get_ident())
+            most.append(len(working))
+        time.sleep(0.02)
+        with gate:
+            working.remove(threading.get_ident())
+
+    for name in ("device_code", "shell_code", "kernel_image"):
+        monkeypatch.setattr(build, name, work)
+    for jobs in (1, 3):
+        most.clear()
+        numjit.warmup(SCALED, layouts=list(LAYOUTS), targets="9.0", jobs=jobs)
+        assert max(most) == jobs
+
+
+def test_a_shell_that_does_not_compile_is_an_error_after_all_else_was_built(cache, monkeypatch):
+    from numjit.call import build
+
+    def fail(*arguments):
+        raise ToolchainError("no shells today; come back")
+
+    linked = []
+    monkeypatch.setattr(build, "device_code", lambda *a: None)
+    monkeypatch.setattr(build, "shell_code", fail)
+    monkeypatch.setattr(build, "kernel_image", lambda *a: linked.append(a))
+    with pytest.raises(ToolchainError, match="no shells today"):
+        numjit.warmup(SCALED, ("float32",), targets="9.0")
+    assert len(linked) == 1
+
+
+def test_an_interrupt_stops_the_rest(cache, monkeypatch):
+    from numjit.call import build
+
+    started, linked = [], []
+
+    def shell(*arguments):
+        started.append(arguments)
+        if len(started) == 1:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(build, "device_code", lambda *a: None)
+    monkeypatch.setattr(build, "shell_code", shell)
+    monkeypatch.setattr(build, "kernel_image", lambda *a: linked.append(a))
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert workers._started[0].returncode == -signal.SIGKILL
+        numjit.warmup(SCALED, layouts=list(LAYOUTS), targets="9.0", jobs=1)
+    assert 1 <= len(started) < 5  # of some twenty
+    assert not linked
 
 
 # ------------------------------------------------------------------------------------------- the command
+
+HERE = "tests.unit.test_warmup:AXPY"
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "shown"),
     [
-        (["--dtypes", "float31", "--cc", "9.0"], 2, "float31"),
-        (["--cc", "ninety"], 2, "'9.0' or"),
-        (["--cc", "7.0"], 2, "7.5"),
+        ([HERE, "--dtypes", "float31", "--cc", "9.0"], 2, "float31"),
+        ([HERE, "--cc", "ninety"], 2, "'9.0' or"),
+        ([HERE, "--cc", "7.0"], 2, "7.5"),
         (["no_such_module:f"], 2, "MODULE:NAME"),
         (["tests.cases:nothing"], 2, "MODULE:NAME"),
         (["numjit.math:sin"], 2, "MODULE:NAME"),
-        (["--cpu"], 2, "shells are for GPUs"),
-        (["tests.unit.test_warmup:AXPY", "--cpu", "--layouts", "diagonal"], 2, "contiguous, row"),
+        ([HERE, "--cpu", "--layouts", "diagonal"], 2, "contiguous, row"),
         (["tests.unit.test_warmup:RAW", "--cpu", "--jobs", "0"], 2, "1 or more"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else None,
@@ -349,13 +382,20 @@ def test_the_command_says_what_it_does_not_understand(arguments, status, shown, 
     assert shown in capsys.readouterr().err
 
 
+def test_the_command_needs_a_functor(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["warmup", "--cpu"])
+    assert stopped.value.code == 2
+    assert "required: MODULE:NAME" in capsys.readouterr().err
+
+
 def test_the_command_builds_what_modules_name(cache, capsys):
-    arguments = ["warmup", "tests.cases:ADD", "tests.unit.test_warmup:AXPY", "--cpu", "--dtypes", "float32"]
+    arguments = ["warmup", "tests.cases:ADD", HERE, "--cpu", "--dtypes", "float32"]
     assert main(arguments) == 2  # ADD is a pair of operations
     assert "dict" in capsys.readouterr().err
     assert main([arguments[0], *arguments[2:]]) == 0
     shown = capsys.readouterr()
-    assert "tests.unit.test_warmup:AXPY: built 1, found 0" in shown.out
+    assert f"{HERE}: built 1, found 0" in shown.out
     assert "[1/1] axpy cpu" in shown.err
 
 
@@ -364,7 +404,7 @@ def test_what_does_not_compile_has_status_1(cache, monkeypatch, capsys):
         raise ToolchainError("no compiler here; install one")
 
     monkeypatch.setattr(ahead_run, "_build", fail)
-    assert main(["warmup", "tests.unit.test_warmup:AXPY", "--cpu"]) == 1
+    assert main(["warmup", HERE, "--cpu"]) == 1
     assert "no compiler here; install one" in capsys.readouterr().err
 
 
