@@ -383,6 +383,8 @@ class Emitter:
         name = _LIBRARY_NAMES.get(name, name)
         if name in ("isnan", "isinf", "isfinite"):
             return self._classify(name, dtype, args[0])
+        if name == "copysign" and self.machine.is_ptx:
+            return self._copysign(*args)
         if name == "fmod" and not self.machine.is_ptx:
             return b.frem(*args)
         if name in _HOST_INTRINSICS and not self.machine.is_ptx:
@@ -395,6 +397,18 @@ class Emitter:
         if function is None:
             function = ir.Function(b.module, kind, symbol)
         return b.call(function, args)
+
+    def _copysign(self, size: Any, sign: Any) -> Any:
+        """Put one number's sign to another's size, by their bits.
+
+        Of PTX's ``copysign`` of a number and itself CUDA's assembler (13.0) loses the sign where the bits are then
+        shifted and masked, as they are to store four 8-bit floats.
+        """
+        b = self.builder
+        bits = ir.IntType(32 if size.type == ir.FloatType() else 64)
+        top = 1 << (bits.width - 1)
+        rest = b.and_(b.bitcast(size, bits), ir.Constant(bits, top - 1))
+        return b.bitcast(b.or_(rest, b.and_(b.bitcast(sign, bits), ir.Constant(bits, top))), size.type)
 
     def _classify(self, name: str, dtype: DType, x: Any) -> Any:
         if name == "isnan":

@@ -84,6 +84,12 @@ def test_machine_code_as_text(monkeypatch):
         disassembly.sass(b"")
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float8_e5m2, dtypes.float64], ids=str)
+def test_no_sign_is_left_to_the_assembler(dtype):
+    own = numjit.elementwise(lambda x: math.copysign(x, x) * math.copysign(2.0, x))
+    assert "copysign" not in linked(own, (dtype,), (dtype,), ptx=True).decode()
+
+
 @pytest.mark.parametrize("name", MAGNITUDES)
 def test_no_magnitude_of_16_bits_is_left_to_the_assembler(name):
     magnitude = MAGNITUDES[name]
