@@ -401,8 +401,8 @@ class Emitter:
     def _copysign(self, size: Any, sign: Any) -> Any:
         """Put one number's sign to another's size, by their bits.
 
-        Of PTX's ``copysign`` of a number and itself CUDA's assembler (13.0) loses the sign where the bits are then
-        shifted and masked, as they are to store four 8-bit floats.
+        Of PTX's ``copysign`` of a number and itself CUDA's assembler (13.0) loses the sign where the bits are
+        then shifted and masked, as they are to store four 8-bit floats.
         """
         b = self.builder
         bits = ir.IntType(32 if size.type == ir.FloatType() else 64)
