@@ -656,6 +656,8 @@ def test_a_number_s_own_sign_stays(dtype, device):
     x = torch.tensor([-2.0, 4.0, 1.75, -3.0, 3.5, -2.0, 1.0, -0.5, 2.0]).to(dtype).to(device)[::2]
     for number in (-0.1875, 0.1875, -0.0, math.inf, -math.inf):
         y = torch.tensor(number).to(dtype).to(device)
+        if y.double().isnan():
+            continue  # float8_e4m3fn has no infinity.
         for _ in range(2):
             assert own(x, y).double().tolist() == [y.double().item()] * 5
             wanted = torch.copysign(x.double(), y.double())
