@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,14 @@ def pytest_collection_modifyitems(items):
 def device(request):
     """Each kind of device in turn; the scope is the session's so that Hypothesis tests can use it."""
     return request.param
+
+
+@pytest.fixture
+def interruptible():
+    """Python's own answer to Ctrl-C, which a shell's background jobs do not have: they ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -251,7 +251,7 @@ def test_an_interrupted_warmup_leaves_no_thread_behind_and_the_next_does_the_res
     assert process(WARMUP, kind, 0, 0, NUMJIT_CACHE_DIR=tmp_path) == "1 True True True 0"
 
 
-def test_a_wait_that_is_interrupted_as_the_work_ends_can_be_repeated():
+def test_a_wait_that_is_interrupted_as_the_work_ends_can_be_repeated(interruptible):
     def work():
         _thread.interrupt_main()  # wakes nobody: the handler runs when the wait has its lock
         time.sleep(0.1)

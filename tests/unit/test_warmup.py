@@ -338,7 +338,7 @@ def test_a_shell_that_does_not_compile_is_an_error_after_all_else_was_built(cach
     assert len(linked) == 1
 
 
-def test_an_interrupt_stops_the_rest(cache, monkeypatch):
+def test_an_interrupt_stops_the_rest(cache, interruptible, monkeypatch):
     from numjit.call import build
 
     started, linked = [], []
