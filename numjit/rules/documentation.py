@@ -111,6 +111,7 @@ def python_names() -> str:
 def _labels(entry: Entry) -> Iterator[str]:
     """Yield the names of an entry in Python: a module only where names in others differ in their rule."""
     seen = set()
+    others = {key for other in ENTRIES if other is not entry for key in map(_own, other.rules.values())}
     for rule in entry.rules.values():
         name = rule.name
         if name.startswith("unary "):
@@ -118,7 +119,6 @@ def _labels(entry: Entry) -> Iterator[str]:
         elif not any(letter.isalpha() for letter in name):
             name = f"x {name} y"
         own = name.rpartition("math.")[2]
-        others = {key for other in ENTRIES if other is not entry for key in map(_own, other.rules.values())}
         name = name if own in others else own
         if name not in seen:
             seen.add(name)
