@@ -11,8 +11,8 @@ from numjit.errors import OutputError
 from numjit.ground.checks import as_tuple
 
 __all__ = [
-    "any_batched", "fitted", "is_batched", "is_inexact", "save_values", "saved_values", "stored",
-    "tangent",
+    "any_batched", "fitted", "is_batched", "is_inexact", "place", "rejoined", "save_values", "saved_values",
+    "stored", "tangent",
 ]  # fmt: skip
 
 
@@ -57,11 +57,24 @@ def save_values(ctx: Any, values: Sequence[Any]) -> list[Any]:
 
 def saved_values(ctx: Any) -> list[Any]:
     """Return what `save_values` kept."""
-    tensors = _unwrap()(ctx.saved_tensors)  # wrappers outlive their transform: a vjp is called outside of it
+    # Wrappers outlive their transform: a vjp is called outside of it.
+    return rejoined(ctx, _unwrap()(ctx.saved_tensors))
+
+
+def rejoined(ctx: Any, tensors: Sequence[Any]) -> list[Any]:
+    """Return the values that `save_values` kept, of the tensors among them."""
     if ctx.others is None:
         return list(tensors)
     rest = iter(tensors)
     return [next(rest) if other is None else other[0] for other in ctx.others]
+
+
+def place(value: Any) -> tuple[Any, Any, Any] | None:
+    """Return the shape, dtype and device that a value's gradient has; None where there can be none."""
+    tensor = sys.modules["torch"].Tensor
+    return (
+        (value.shape, value.dtype, value.device) if isinstance(value, tensor) and is_inexact(value) else None
+    )
 
 
 @functools.cache

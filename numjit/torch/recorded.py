@@ -15,7 +15,7 @@ from typing import Any
 from numjit.arrays.numbers import number_type
 from numjit.arrays.torch_state import is_recorded_above, torch_if_ready, watches
 from numjit.call.operation import Request
-from numjit.errors import AutogradError, OutputError
+from numjit.errors import OutputError
 from numjit.ground.checks import as_tuple, is_a
 from numjit.launcher.attach import FastCalls
 from numjit.torch.batches import in_batch, over_batch
@@ -25,6 +25,7 @@ from numjit.torch.graph import (
     fitted,
     is_batched,
     is_inexact,
+    place,
     save_values,
     saved_values,
     stored,
@@ -289,19 +290,13 @@ def _gradients_by_hand(
     count, names = operation.count, operation.names
     for k in wanted:
         if k >= count:
-            raise AutogradError(
-                f"{rule.name}(): scalar {names[k]!r} requires grad, but a backward written by "
-                "hand gives gradients of operands; make it an operand, or detach it"
-            )
+            rule.refuse_scalar(names[k])
     results: Sequence[Any] = ()
     if rule.calls_again(grads):
         # As any call: recorded where this gradient is differentiated.
         results = _many(run(operation.plain_request, list(values), None, operation.fast))
     given = [torch.zeros_like(results[k]) if grad is None else grad for k, grad in enumerate(grads)]
-    places = [
-        (x.shape, x.dtype, x.device) if isinstance(x, torch.Tensor) and is_inexact(x) else None
-        for x in values[:count]
-    ]
+    places = [place(x) for x in values[:count]]
     scalars = dict(zip(names[count:], values[count:], strict=True))
     found = rule.gradients(given, rule.kept(values[:count], results), places, scalars)
     return [found[k] for k in wanted]

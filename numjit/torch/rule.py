@@ -6,13 +6,13 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from numjit.call.operation import Operation, operation_of
 from numjit.errors import ArgumentError, AutogradError
 from numjit.torch.batches import one_by_one
 from numjit.torch.dispatch import unseen
-from numjit.torch.graph import any_batched, fitted, is_inexact
+from numjit.torch.graph import any_batched, fitted, is_inexact, place, rejoined, save_values, saved_values
 
 __all__ = ["HandGradient", "nodes", "rule_of"]
 
@@ -89,6 +89,13 @@ class HandGradient:
         node = transforms if torch._C._are_functorch_transforms_active() else plain
         results: tuple[Any, ...] = node.apply(self, forward, names, *values)
         return results
+
+    def refuse_scalar(self, name: str) -> NoReturn:
+        """Refuse a gradient of a scalar."""
+        raise AutogradError(
+            f"{self.name}(): scalar {name!r} requires grad, but a backward written by hand gives "
+            f"gradients of operands; make {name!r} an operand, or pass {name}.detach()"
+        )
 
     def calls_again(self, grads: Sequence[Any]) -> bool:
         """Whether the gradient takes the forward call's results, which a registered operator has not kept."""
@@ -250,18 +257,15 @@ def _run(rule: HandGradient, forward: Any, names: tuple[str, ...], values: Seque
     return results
 
 
-def _differentiate(ctx: Any, tensors: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients of a recorded call, which saved `tensors`."""
+def _differentiate(ctx: Any, saved: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the gradients of a recorded call, of what it saved."""
     import torch
 
     rule, names = ctx.rule, ctx.names
     nothing = (None,) * (3 + len(ctx.places) + len(names))
     for name, needed in zip(names, ctx.needs_input_grad[3 + len(ctx.places) :], strict=True):
         if needed:
-            raise AutogradError(
-                f"{rule.name}(): scalar {name!r} requires grad, but a backward written by hand gives "
-                f"gradients of operands; make {name!r} an operand, or pass {name}.detach()"
-            )
+            rule.refuse_scalar(name)
     shown = len(grads) - rule.residuals
     if any(grad is not None for grad in grads[shown:]):
         raise AutogradError(
@@ -270,8 +274,6 @@ def _differentiate(ctx: Any, tensors: Sequence[Any], grads: Sequence[Any]) -> tu
         )
     if all(grad is None for grad in grads):
         return nothing
-    rest = iter(tensors)
-    saved = [next(rest) if number is None else number[0] for number in ctx.numbers]
     kept, values = saved[: len(saved) - len(names)], saved[len(saved) - len(names) :]
     given = [
         torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad
@@ -294,7 +296,6 @@ def nodes() -> tuple[Any, Any, Any]:
     They are for transforms of ``torch.func``, for ``torch.compile``, and for calls without either.
     """
     import torch
-    from torch._functorch.utils import unwrap_dead_wrappers
 
     class NumjitRule(torch.autograd.Function):  # type: ignore[misc]
         """Calls the pair's two operations."""
@@ -313,13 +314,9 @@ def nodes() -> tuple[Any, Any, Any]:
             count = len(values) - len(names)
             kept = [*rule.kept(values[:count], output), *values[count:]]
             ctx.set_materialize_grads(False)
-            ctx.numbers = [None if isinstance(x, torch.Tensor) else (x,) for x in kept]
-            ctx.save_for_backward(*(x for x in kept if isinstance(x, torch.Tensor)))
+            save_values(ctx, kept)
             ctx.rule, ctx.names = rule, names
-            ctx.places = [
-                (x.shape, x.dtype, x.device) if isinstance(x, torch.Tensor) and is_inexact(x) else None
-                for x in values[:count]
-            ]
+            ctx.places = [place(x) for x in values[:count]]
             ctx.results = [(r.shape, r.dtype, r.device) for r in output]
             whole = [r for r in output if not is_inexact(r)]
             if whole:
@@ -334,8 +331,7 @@ def nodes() -> tuple[Any, Any, Any]:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            # A transform that has ended leaves wrappers behind: a vjp's function is called outside of it.
-            return _differentiate(ctx, unwrap_dead_wrappers(ctx.saved_tensors), grads)
+            return _differentiate(ctx, saved_values(ctx), grads)
 
     class Traced(torch.autograd.Function):  # type: ignore[misc]
         """The same in the only form that Dynamo traces: one `forward` that also saves."""
@@ -348,7 +344,7 @@ def nodes() -> tuple[Any, Any, Any]:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            return _differentiate(ctx, ctx.saved_tensors, grads)
+            return _differentiate(ctx, rejoined(ctx, ctx.saved_tensors), grads)
 
     class Plain(Traced):
         """The same, with what Dynamo does not trace.
